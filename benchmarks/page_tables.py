@@ -13,9 +13,9 @@ from benchmarks.attention.attention_speed import PLAIN
 from benchmarks.decoding import int8_quality
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.spread import median
-from benchmarks.harness.spread import ratios
-from benchmarks.harness.tables import markdown_table
+from benchmarks.harness.results import markdown_table
+from benchmarks.harness.results import median
+from benchmarks.harness.results import ratios
 from benchmarks.training.paper_models import gigabytes
 from relative_attention.cli.benchmark import PEAK_TFLOPS
 from relative_attention.cli.benchmark import known_peak
@@ -329,16 +329,6 @@ def step_over_sinusoidal(precision: str) -> Callable[[Result], str]:
     return over
 
 
-def gpu_step_over_sinusoidal(result: Result) -> str:
-    """Returns the time of a step on a GPU over that without relations."""
-    (time,) = {
-        f"{row['slowdown']:.2f}"
-        for row in result.rows
-        if row["preset"] == "transformer_base_relative"
-    }
-    return time
-
-
 def first_translation_over_import(result: Result) -> str:
     """Returns the time of a first translation over TensorFlow's import."""
     imports, ours = (row["seconds"] for row in result.rows)
@@ -410,10 +400,6 @@ FIGURES: dict[str, _Figure] = {
             ("_in_bfloat16", "mixed_bfloat16"),
         )
     },
-    "gpu_step_over_sinusoidal": (
-        gpu_step_over_sinusoidal,
-        ["training_speed_h200"],
-    ),
     "first_translation_over_import": (
         first_translation_over_import,
         ["first_translation"],

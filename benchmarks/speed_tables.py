@@ -5,9 +5,9 @@ from benchmarks.attention.attention_speed import PLAIN
 from benchmarks.decoding.joined_lines import means_over_seeds
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.spread import median
-from benchmarks.harness.spread import spread
-from benchmarks.harness.tables import markdown_table
+from benchmarks.harness.results import markdown_table
+from benchmarks.harness.results import median
+from benchmarks.harness.results import spread
 
 NOT_MEASURED = "-"
 

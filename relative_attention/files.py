@@ -4,12 +4,11 @@ A file is written under a hidden name next to its own, and renamed when it is
 complete. After a `kill -9` at any moment, its name still leads to the old or
 the new content. A folder is filled and renamed in the same way; an old one is
 deleted just before. What a killed process was writing stays under a hidden
-name. A `resumable_file` is for hours of work: the next process continues it,
-and deletes hidden leftovers.
+name. A file that takes hours is a `file_in_parts`: the next process only makes
+the parts that are missing.
 """
 
 import contextlib
-import glob
 import hashlib
 import json
 import os
@@ -36,7 +35,7 @@ except ImportError:  # Windows has other locks.
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 
-# In the folder of a run while a process writes it, and after a `kill -9`.
+# In a folder while a process writes it, and after a `kill -9`.
 RUN_LOCK = "run.lock"
 
 
@@ -228,43 +227,41 @@ def lock_file(descriptor: int, wait: bool = False) -> bool:
 
 
 @contextlib.contextmanager
-def lock_run(
+def lock_directory(
     directory: AnyPath,
     writes: bool = True,
     report: Callable[[str], object] = print,
 ) -> Iterator[None]:
-    """Keeps other processes from writing a run while this one does.
+    """Keeps other processes from writing a folder while this one does.
 
     Otherwise a job that is queued again while its first process is still alive
     would delete that process' checkpoints. The lock also works between
     machines.
 
     Args:
-        directory: The path of the run; created if missing. A file is left for
-            the caller to refuse.
+        directory: The path of the folder; created if missing. A file is left
+            for the caller to refuse.
         writes: A boolean to indicate whether this process writes. Of several
             machines, only the chief writes and takes the lock.
         report: A function to call with a line if the disk has no locks; the
-            run is written without one.
+            folder is written without one.
 
     Raises:
-        InputError: if another process writes the run; the error names it.
+        InputError: if another process writes it; the error names that process.
     """
     directory = pathlib.Path(directory)
     if not writes or directory.is_file():
         yield
         return
     is_new = not directory.exists()
-    directory.mkdir(parents=True, exist_ok=True)
     path = directory / RUN_LOCK
     file = _open_locked(path, report)
     if file is None:
         process, _, host = path.read_text("utf-8").strip().partition(" ")
         holder = f" (process {process} on {host})" if host else ""
         raise InputError(
-            f"Another process{holder} is writing the run in {directory}. Wait "
-            "until it has ended, or end it, and try again; or choose another "
-            "`--output`."
+            f"Another process{holder} is writing {directory}. Wait until it "
+            "has ended, or end it, and try again; or choose another `--output`."
         )
     with file:
         try:
@@ -282,23 +279,21 @@ def lock_run(
 
 
 def _open_locked(
-    path: pathlib.Path, report: Callable[[str], object] | None = None
+    path: pathlib.Path, report: Callable[[str], object]
 ) -> BinaryIO | None:
-    """Opens a file and locks it, or returns `None` if another process has.
-
-    Without locks it is only opened, and `report` called with a line.
-    """
+    """Opens a file and locks it, or returns `None` if another process has."""
     while True:
+        # The last holder may just have deleted it.
+        path.parent.mkdir(parents=True, exist_ok=True)
         # Creates the file, or keeps its content.
         file = open(path, "a+b")
         try:
             is_locked = lock_file(file.fileno())
         except OSError as error:
-            if report is not None:
-                report(
-                    f"{path.parent} cannot be locked ({error}): make sure that "
-                    "no other process trains there."
-                )
+            report(
+                f"{path.parent} cannot be locked ({error}): make sure that no "
+                "other process writes there."
+            )
             return file
         if not is_locked:
             file.close()
@@ -321,148 +316,153 @@ def locked_directory(path: AnyPath) -> Iterator[None]:
         yield
 
 
-# === Long files that the next process continues ===
+# === Long jobs, part by part ===
+
+_ORIGIN = "origin.json"
+_WAY_OUT = "Or pass `--overwrite` to start again, or choose another output."
 
 
-class ResumableFile:
-    """A file that grows in steps, which are kept if the process dies.
+class Parts:
+    """The parts of a long file, each complete in a file of its own.
 
-    Attributes:
-        record: dict. The content of the journal: `bytes`, how much was kept;
-            `counts`, the caller's counts for that; `origin`, the inputs.
+    Args:
+        directory: The path of their folder.
     """
 
-    def __init__(
-        self, file: BinaryIO, journal: pathlib.Path, record: dict[str, Any]
+    def __init__(self, directory: pathlib.Path) -> None:
+        self.directory = directory
+
+    def __contains__(self, number: int) -> bool:
+        return self._path(number).is_file()
+
+    def __len__(self) -> int:
+        return sum(path.name.isdecimal() for path in self.directory.iterdir())
+
+    def add(
+        self,
+        number: int,
+        content: bytes,
+        notes: Mapping[str, Any] | None = None,
     ) -> None:
-        self.record = record
-        self._file = file
-        self._journal = journal
+        """Writes a part, counted from 0; `notes` are kept beside it."""
+        # First, as the part is complete when its own file is there.
+        if notes:
+            write_json(self._path(number).with_suffix(".json"), notes)
+        with atomic_file(self._path(number)) as file:
+            file.write(content)
 
-    @property
-    def counts(self) -> dict[str, int]:
-        """The caller's counts for the file, as of the last `keep`."""
-        return self.record["counts"]
+    def notes(self, number: int) -> dict[str, Any]:
+        """Returns the notes of a part, `{}` if it has none."""
+        path = self._path(number).with_suffix(".json")
+        return read_json_object(path) if path.exists() else {}
 
-    def write(self, data: bytes) -> None:
-        """Writes bytes, which count after the next `keep`."""
-        self._file.write(data)
+    def join(self, path: pathlib.Path) -> None:
+        """Writes all parts, in order, to one file."""
+        # Here, so that nothing is left beside the file after a kill.
+        joined = self.directory / ".joined"
+        with open(joined, "wb") as file:
+            for number in range(len(self)):
+                with open(self._path(number), "rb") as part:
+                    shutil.copyfileobj(part, file)
+            file.flush()
+            os.fsync(file.fileno())
+        _copy_permissions(path, joined)
+        os.replace(joined, path)
 
-    def keep(self, **counts: int) -> None:
-        """Makes everything written so far permanent.
+    def clear(self) -> None:
+        """Deletes all files, but for the lock that this process holds."""
+        paths = [p for p in self.directory.iterdir() if p.name != RUN_LOCK]
+        # If this is killed: a part has its notes, and all have their origin.
+        for path in sorted(
+            paths, key=lambda path: (path.name == _ORIGIN, path.suffix)
+        ):
+            path.unlink()
 
-        Args:
-            **counts: ints. The caller's counts for the file.
-        """
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        num_bytes = self._file.tell()
-        record = {**self.record, "bytes": num_bytes, "counts": counts}
-        write_json(self._journal, record)
-        self.record = record
+    def _path(self, number: int) -> pathlib.Path:
+        return self.directory / f"{number:08}"
 
 
 @contextlib.contextmanager
-def resumable_file(
+def file_in_parts(
     path: AnyPath,
     origin: Mapping[str, Any],
-    counts: Mapping[str, int],
     overwrite: bool = False,
-) -> Iterator[ResumableFile]:
-    """Opens a file to write, and continues where the last process stopped.
+    report: Callable[[str], object] = print,
+) -> Iterator[Parts]:
+    """Yields the parts of a file, which are joined at the end.
 
-    Two files are next to `path` until it is complete: `.partial`, the content
-    so far, locked while a process writes it; and `.journal`, JSON with the
-    inputs and with how much of the content counts. Content after the last
-    `keep`, perhaps half a line, is cut off by the next process. After an error,
-    an interrupt or a kill both files stay, if anything was kept.
+    Until then they are in the folder `path.parts`, with the inputs of the file
+    in `origin.json`. After an error, an interrupt or a kill they stay there,
+    and the next process only makes those that are missing.
 
     Args:
-        path: path of the file.
-        origin: dict of JSON values. The inputs of the file, with names for
-            errors. A partial file is only continued if all of them are the
-            same.
-        counts: dict of ints. The initial `ResumableFile.counts`.
-        overwrite: bool. Whether to start again. Defaults to `False`.
-
-    Yields:
-        `ResumableFile`.
+        path: The path of the file.
+        origin: A dict of JSON values, the inputs of the file, with names for
+            errors. Parts of other inputs are refused.
+        overwrite: A boolean to indicate whether to delete old parts. Defaults
+            to `False`.
+        report: As for `lock_directory`.
 
     Raises:
-        InputError: if the partial file has other inputs (the error names them)
-            or unknown ones, or another process writes it.
+        InputError: if there are parts with other or unknown inputs, or another
+            process writes them.
     """
     path = _resolved(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.partial")
-    journal = path.with_name(f"{path.name}.journal")
-    # In the form of the journal, for the comparison.
-    origin = json.loads(json.dumps(origin))
-    # A network disk without locks is used without.
-    file = _open_locked(partial)
-    if file is None:
-        raise InputError(
-            f"Another process is writing {partial}. Wait until it has ended, "
-            "or end it, and try again; or choose another output."
-        )
-    with file:
-        # Leftovers of a process that was killed while it wrote the journal.
-        beside = f".{glob.escape(journal.name)}-????????"
-        for left in path.parent.glob(beside):
-            left.unlink(missing_ok=True)
-        record: dict[str, Any]
-        record = {"bytes": 0, "counts": counts, "origin": origin}
-        # The journal of an empty file may be left by a process that died after
-        # it was done.
-        if partial.stat().st_size and not overwrite:
-            record = _read_record(partial, journal)
-        _check_same(record["origin"], origin, partial)
-        opened = ResumableFile(file, journal, record)
-        _copy_permissions(path, partial)
-        try:
-            file.truncate(record["bytes"])
-            file.seek(record["bytes"])
-            opened.keep(**record["counts"])
-            yield opened
-            file.flush()
-            os.fsync(file.fileno())
-            if os.name == "nt":
-                # On Windows, an open file cannot be renamed.
-                file.close()
-            os.replace(partial, path)
-            journal.unlink()
-        except BaseException:
-            if not opened.record["bytes"]:
-                partial.unlink(missing_ok=True)
-                journal.unlink(missing_ok=True)
-            raise
-
-
-def _read_record(
-    partial: pathlib.Path, journal: pathlib.Path
-) -> dict[str, Any]:
-    """Returns the content of the journal of a file that was begun."""
+    directory = path.with_name(f"{path.name}.parts")
+    with contextlib.suppress(FileExistsError):
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        # The file that is replaced may be private.
+        directory.mkdir(0o700)
+    parts = Parts(directory)
     try:
-        record = read_json_object(journal)
-        fits = (
-            isinstance(record["origin"], dict)
-            and all(type(n) is int for n in record["counts"].values())
-            and 0 <= record["bytes"] <= partial.stat().st_size
-        )
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        fits = False
-    if not fits:
-        raise InputError(
-            f"{partial} has been begun, but {journal} is missing, damaged or "
-            f"of another file, so it cannot be resumed. {_WAY_OUT}"
-        )
-    return record
+        with lock_directory(directory, report=report):
+            _begin(parts, origin, overwrite)
+            try:
+                yield parts
+                parts.join(path)
+            except BaseException:
+                if not len(parts):
+                    parts.clear()
+                raise
+            parts.clear()
+    finally:
+        with contextlib.suppress(OSError):
+            # If it is empty.
+            directory.rmdir()
+
+
+def _begin(parts: Parts, origin: Mapping[str, Any], overwrite: bool) -> None:
+    """Records the inputs of new parts, or compares those of old ones."""
+    path = parts.directory / _ORIGIN
+    before = None
+    try:
+        before = read_json_object(path)
+    except FileNotFoundError:
+        # A file that was being written during a kill has a dot before its name.
+        others = set(parts.directory.glob("[!.]*"))
+        if others - {parts.directory / RUN_LOCK}:
+            raise InputError(
+                f"{parts.directory} has files but no {_ORIGIN}, so they are "
+                "not of this command. Move them, or choose another output."
+            ) from None
+    except (OSError, ValueError) as error:
+        if not overwrite:
+            raise InputError(
+                f"{path} cannot be read ({error}), so the origin of the parts "
+                f"beside it is not known. {_WAY_OUT}"
+            ) from error
+    if before is not None and not overwrite:
+        # In the form of the file, for the comparison.
+        _check_same(before, json.loads(json.dumps(origin)), parts.directory)
+        return
+    parts.clear()
+    write_json(path, origin)
 
 
 def _check_same(
-    before: Mapping[str, Any], now: Mapping[str, Any], partial: pathlib.Path
+    before: Mapping[str, Any], now: Mapping[str, Any], directory: pathlib.Path
 ) -> None:
-    """Refuses to continue a file with other inputs."""
+    """Refuses to resume parts with other inputs."""
     for name in {**now, **before}:
         old, new = before.get(name), now.get(name)
         if old == new:
@@ -471,13 +471,10 @@ def _check_same(
         if len(values) > 60:  # Checksums do not help.
             values = ""
         raise InputError(
-            f"{partial} was begun with another {name}{values}. Resume it with "
-            f"the same. {_WAY_OUT}"
+            f"{directory} was begun with another {name}{values}. Resume it "
+            f"with the same. {_WAY_OUT}"
         )
 
 
 def _shown(value: Any) -> str:
     return "none" if value is None else str(value)
-
-
-_WAY_OUT = "Or pass `--overwrite` to start again, or choose another output."

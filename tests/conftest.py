@@ -16,7 +16,7 @@ from relative_attention.data.lines import read_lines
 
 # These do not import Keras: the process that only starts the workers needs no
 # Keras, and would take seconds to import it. A test that uses another names it.
-pytest_plugins = ["tests.browser", "tests.several_models", "tests.small_run"]
+pytest_plugins = ["tests.browser", "tests.small_run"]
 
 ROOT = pathlib.Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
@@ -145,6 +145,46 @@ def run_python():
         return done.stdout
 
     return run
+
+
+@pytest.fixture(scope="session")
+def several(tmp_path_factory):
+    """Folder of the models `a`, `b`, `c`, and `stranger`; not to be changed.
+
+    `stranger` has as many pieces as the others, but other ones.
+    """
+    import relative_attention as ra
+    from tests.small_models import make_model
+    from tests.small_models import train_vocabulary
+
+    folder = tmp_path_factory.mktemp("several")
+    vocabulary = train_vocabulary(281)
+    other = train_vocabulary(281, words="ein zwei drei vier fünf rot".split())
+    assert len(other) == len(vocabulary)
+    rng = np.random.default_rng(5)
+    for name, pieces, fields in (
+        ("a", vocabulary, {}),
+        ("b", vocabulary, {"max_relative_position": 1}),
+        ("c", vocabulary, {"hidden_dim": 12, "num_decoder_layers": 2}),
+        ("stranger", other, {}),
+    ):
+        translator = ra.Translator(
+            make_model(rng, **fields),
+            pieces,
+            # Other settings in each: those of the first count.
+            num_beams=2 if name == "a" else 3,
+            max_extra_length=4,
+        )
+        ra.save_translator(translator, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def joined(several):
+    """The translator of `a`, `b` and `c` together."""
+    import relative_attention as ra
+
+    return ra.load_translator([several / name for name in "abc"])
 
 
 @pytest.fixture

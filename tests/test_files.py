@@ -16,8 +16,8 @@ from relative_attention.files import RUN_LOCK
 from relative_attention.files import atomic_directory
 from relative_attention.files import atomic_file
 from relative_attention.files import delete_directory
-from relative_attention.files import lock_run
-from relative_attention.files import resumable_file
+from relative_attention.files import file_in_parts
+from relative_attention.files import lock_directory
 
 ROOT = pathlib.Path(__file__).parents[1]
 CONTENT_BYTES = 200_000
@@ -309,8 +309,8 @@ def test_deleted_folder_is_not_found_again_in_part(tmp_path, monkeypatch):
 
 HOLDER = """
 import sys
-from relative_attention.files import lock_run
-with lock_run(sys.argv[1]):
+from relative_attention.files import lock_directory
+with lock_directory(sys.argv[1]):
     print("locked", flush=True)
     sys.stdin.read()
 """
@@ -335,7 +335,7 @@ def holder(tmp_path):
 def test_process_that_holds_the_lock_is_named(holder, tmp_path):
     for _ in range(2):
         with pytest.raises(ra.InputError, match="Another process") as raised:
-            with lock_run(tmp_path / "run"):
+            with lock_directory(tmp_path / "run"):
                 pass
         assert f"process {holder.pid} on " in str(raised.value)
         assert "`--output`" in str(raised.value)
@@ -344,7 +344,7 @@ def test_process_that_holds_the_lock_is_named(holder, tmp_path):
 def test_lock_ends_with_a_process_that_is_killed(holder, tmp_path):
     holder.kill()
     holder.wait()
-    with lock_run(tmp_path / "run"):
+    with lock_directory(tmp_path / "run"):
         assert os.listdir(tmp_path / "run") == [RUN_LOCK]
         text = (tmp_path / "run" / RUN_LOCK).read_text()
         assert text.startswith(f"{os.getpid()} ")
@@ -352,10 +352,10 @@ def test_lock_ends_with_a_process_that_is_killed(holder, tmp_path):
 
 def test_lock_leaves_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        with lock_run(tmp_path / "new"):
+        with lock_directory(tmp_path / "new"):
             raise KeyboardInterrupt
     (tmp_path / "old").mkdir()
-    with lock_run(tmp_path / "old"):
+    with lock_directory(tmp_path / "old"):
         pass
     assert os.listdir(tmp_path) == ["old"]
     assert os.listdir(tmp_path / "old") == []
@@ -363,9 +363,9 @@ def test_lock_leaves_nothing(tmp_path):
 
 def test_one_at_a_time_when_a_lock_file_was_deleted(holder, tmp_path):
     (tmp_path / "run" / RUN_LOCK).unlink()
-    with lock_run(tmp_path / "run"):
+    with lock_directory(tmp_path / "run"):
         with pytest.raises(ra.InputError, match="Another process"):
-            with lock_run(tmp_path / "run"):
+            with lock_directory(tmp_path / "run"):
                 pass
 
 
@@ -375,30 +375,31 @@ def test_disk_without_locks_is_written_with_a_warning(tmp_path, monkeypatch):
 
     monkeypatch.setattr("relative_attention.files.lock_file", refuse)
     lines = []
-    with lock_run(tmp_path, report=lines.append):
+    with lock_directory(tmp_path, report=lines.append):
         pass
     assert len(lines) == 1 and "cannot be locked" in lines[0]
     assert os.listdir(tmp_path) == []
 
 
-# === Files that the next process continues ===
+# === Files in parts ===
 
 ORIGIN = {"model": ["3f"], "--num-beams": 4, "--seed": None}
-LINES = [f"line {number}\n".encode() for number in range(7)]
-WHOLE = b"".join(LINES)
+PARTS = [f"part {number}\n".encode() for number in range(4)]
+WHOLE = b"".join(PARTS)
 
 
-def write(path, lines=LINES, origin=ORIGIN, stop_after=None, **options):
-    """Write lines from where the file is, and keep after every second."""
-    with resumable_file(path, origin, {"lines": 0}, **options) as file:
-        first = file.counts["lines"]
-        for done, line in enumerate(lines[first:], start=first + 1):
-            file.write(line)
-            if done == stop_after:
+def write(path, origin=ORIGIN, stop_before=None, **options):
+    """Writes the parts that are missing; returns their numbers."""
+    made = []
+    with file_in_parts(path, origin, **options) as parts:
+        for number, content in enumerate(PARTS):
+            if number == stop_before:
                 raise KeyboardInterrupt
-            if done % 2 == 0:
-                file.keep(lines=done)
-    return first
+            if number not in parts:
+                parts.add(number, content, {"cut": [number]})
+                made.append(number)
+            assert parts.notes(number) == {"cut": [number]}
+    return made
 
 
 @pytest.fixture
@@ -408,62 +409,84 @@ def path(tmp_path):
 
 @pytest.fixture
 def begun(path):
-    """Five lines are written, of which four were kept; then it was stopped."""
+    """Two of the parts are there."""
     with pytest.raises(KeyboardInterrupt):
-        write(path, stop_after=5)
-    assert set(snapshot(path)) == {"name.partial", "name.journal"}
+        write(path, stop_before=2)
+    assert os.listdir(path.parent) == ["name.parts"]
     return path
 
 
 def snapshot(path):
-    return {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    files = filter(pathlib.Path.is_file, path.parent.rglob("*"))
+    return {file.name: file.read_bytes() for file in files}
 
 
-@pytest.mark.parametrize("is_new", [True, False], ids=["new", "old"])
-def test_file_is_there_when_it_is_whole(path, is_new):
-    if not is_new:
-        path.parent.mkdir()
-        path.write_bytes(b"old")
-        path.chmod(0o640)
-    with resumable_file(path, ORIGIN, {}) as file:
-        file.write(WHOLE)
-        file.keep()
-        assert not path.exists() if is_new else path.read_bytes() == b"old"
+def test_only_missing_parts_are_made_when_resumed(begun):
+    (begun.with_name("name.parts") / "00000000").unlink()
+    assert write(begun) == [0, 2, 3]
+    assert snapshot(begun) == {"name": WHOLE}
+    assert os.listdir(begun.parent) == ["name"]
+
+
+def test_old_file_stays_until_all_parts_are_there(path):
+    path.parent.mkdir()
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    with pytest.raises(KeyboardInterrupt):
+        write(path, stop_before=3)
+    assert path.read_bytes() == b"old"
+    # The old file may be private.
+    folder = path.with_name("name.parts")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert write(path) == [3]
     assert snapshot(path) == {"name": WHOLE}
-    assert is_new or path.stat().st_mode & 0o777 == 0o640
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_nothing_is_left_when_no_part_was_made(path):
+    with pytest.raises(KeyboardInterrupt):
+        write(path, stop_before=0)
+    assert os.listdir(path.parent) == []
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("origin", "content", "message"),
     [
-        None,
-        b"{",
-        b"{}",
-        b'{"bytes": 1000000, "counts": {}, "origin": {}}',
-        b'{"bytes": 4, "counts": {"lines": "1"}, "origin": {}}',
+        ({**ORIGIN, "--num-beams": 1}, None, r"another --num-beams \(4, now 1"),
+        ({**ORIGIN, "--seed": 3}, None, r"another --seed \(none, now 3"),
+        (ORIGIN, b"{", "origin.json cannot be read"),
+        (ORIGIN, b"[]", "origin.json cannot be read"),
     ],
 )
-def test_unknown_origin_is_refused(begun, content):
-    journal = begun.with_name("name.journal")
-    journal.unlink() if content is None else journal.write_bytes(content)
+def test_parts_of_another_origin_are_refused(begun, origin, content, message):
+    if content is not None:
+        (begun.with_name("name.parts") / "origin.json").write_bytes(content)
     before = snapshot(begun)
-    with pytest.raises(ra.InputError, match="name.journal is .*--overwrite"):
-        write(begun)
+    with pytest.raises(ra.InputError, match=f"{message}.*--overwrite"):
+        write(begun, origin)
     assert snapshot(begun) == before
-    assert write(begun, overwrite=True) == 0
+    assert write(begun, origin, overwrite=True) == [0, 1, 2, 3]
 
 
-def test_file_that_another_process_writes_is_refused(path):
-    with resumable_file(path, ORIGIN, {}) as file:
-        file.write(WHOLE)
-        file.keep()
-        with pytest.raises(ra.InputError, match="Another process is writing"):
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_folder_of_the_user_is_refused(path, overwrite):
+    path.with_name("name.parts").mkdir(parents=True)
+    (path.with_name("name.parts") / "chapter").write_text("mine")
+    with pytest.raises(ra.InputError, match="no origin.json"):
+        write(path, overwrite=overwrite)
+    assert snapshot(path) == {"chapter": b"mine"}
+
+
+def test_parts_that_another_process_writes_are_refused(path):
+    with file_in_parts(path, ORIGIN) as parts:
+        parts.add(0, WHOLE)
+        with pytest.raises(ra.InputError, match="Another process .*is writing"):
             write(path, overwrite=True)
     assert snapshot(path) == {"name": WHOLE}
 
 
-class KilledResumableFile:
-    """`look` returns what was there, where it resumed, and all in the end."""
+class KilledParts:
+    """`look` returns what was there, what was missing, and all in the end."""
 
     @staticmethod
     def begin(path):
@@ -474,16 +497,16 @@ class KilledResumableFile:
     @staticmethod
     def look(path):
         between = path.read_text()
-        first = write(path)
+        made = write(path)
         # Nothing that a killed process was writing stays behind.
         files = {file.name: file.read_text() for file in path.parent.iterdir()}
-        return between, first, files
+        return between, made, files
 
 
-def test_resumable_file_is_whole_when_killed_at_any_step(found_after_deaths):
-    found = found_after_deaths("KilledResumableFile")
+def test_file_in_parts_is_whole_when_killed_at_any_step(found_after_deaths):
+    found = found_after_deaths("KilledParts")
     for between, _, files in found:
         assert between in ("old", WHOLE.decode())
         assert files == {"name": WHOLE.decode()}
     # Deaths were early and late.
-    assert {first for _, first, _ in found} == {0, 2, 4, 6}
+    assert {len(made) for _, made, _ in found} == {0, 1, 2, 3, 4}

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from tests.words_model import batch_of
-from tests.words_model import tiny_transformer
+from tests.small_models import batch_of
+from tests.small_models import tiny_transformer
 
 LOAD = """
 import numpy as np

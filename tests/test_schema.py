@@ -2,10 +2,11 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.schema import check_section
+from relative_attention.schema import check_fields
 from relative_attention.schema import field_value
 from relative_attention.schema import key
 from relative_attention.schema import read_section
@@ -69,5 +70,17 @@ def test_bounds_themselves_are_within():
     mapping = {"degrees": 50, "rate": 0, "hours": 1e-9}
     assert read_section(Oven, "oven", mapping) == Oven(50, 1e-9, 0.0)
     assert read_section(Oven, "oven", {}) == Oven()
-    with pytest.raises(ra.InputError, match="at least 50"):
-        check_section(Oven(degrees=49), "oven")
+
+
+def test_arguments_are_checked_as_values_of_files_are():
+    oven = Oven(np.int64(200), np.float32(0.5), fan=np.True_)
+    check_fields(oven)
+    types = [type(value) for value in vars(oven).values()]
+    assert types == [int, float, float, bool, str]
+    with pytest.raises(ValueError) as raised:
+        check_fields(Oven(hours="2"))
+    assert str(raised.value) == (
+        "`hours` must be float or None. Received: hours='2'."
+    )
+    with pytest.raises(ValueError, match="at least 50. Received: degrees=49."):
+        check_fields(Oven(degrees=49))

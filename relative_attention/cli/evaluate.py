@@ -44,7 +44,6 @@ def add_score(subparsers: command.Subparsers) -> None:
 
 def _score(options: argparse.Namespace) -> None:
     streams.check_output(options.output, options.source, options.target)
-    output = None if options.output else streams.standard_output()
     sources, targets = _read_pairs(options.source, options.target)
     translator = command.load_models(options)
     progress = streams.Progress(len(sources))
@@ -53,10 +52,10 @@ def _score(options: argparse.Namespace) -> None:
     )
     progress.end()
     lines = (f"{s.log_probability:.6f}\t{s.num_tokens}" for s in scores)
-    if output is None:
+    if options.output:
         write_lines(options.output, lines)
     else:
-        print(*lines, sep="\n", file=output, flush=True)
+        print(*lines, sep="\n", flush=True)
     print(
         f"{len(scores):,} pairs, {sum(s.num_tokens for s in scores):,} tokens, "
         f"log-probability {sum(s.log_probability for s in scores):.4f}, "
@@ -343,6 +342,6 @@ def _translations(
         sources, report=progress, split_sentences=options.split_sentences
     )
     progress.end()
-    cut = [n for n, t in enumerate(translations, start=1) if t.was_cut]
-    streams.report_cut(len(cut), cut, translator)
+    cut = (n for n, t in enumerate(translations, start=1) if t.was_cut)
+    streams.report_cut(streams.NotedLines(cut), translator)
     return translations

@@ -51,10 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 on success; 1 if an input is wrong, with one line on standard error;
         130 if interrupted.
     """
-    if sys.stderr is None:
-        # If standard error is closed (`2>&-`), Python prints messages to
-        # standard output, among the results.
-        sys.stderr = open(os.devnull, "w")
+    _open_closed_streams()
     options = parse(arguments)
     try:
         is_quick = options.command == "list" and options.parameters is None
@@ -63,8 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if getattr(options, "module", None):
             import_modules(options.module)
         options.run(options)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
     except InputError as error:
         return _fail(str(error))
     except ModuleNotFoundError as error:
@@ -88,11 +84,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _open_closed_streams() -> None:
+    """Makes closed streams (`<&-`, `>&-`, `2>&-`) fail when they are used.
+
+    Python has `None` for them, and the next file that is opened would get the
+    number of standard output.
+    """
+    # Opened the wrong way round, but for messages, which are not missed.
+    for name, mode, flags in (
+        ("stdin", "r", os.O_WRONLY),
+        ("stdout", "w", os.O_RDONLY),
+        ("stderr", "w", os.O_WRONLY),
+    ):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.open(os.devnull, flags), mode))
+
+
 def _drop_unwritten() -> None:
     """Drops what standard output cannot take; Python would fail at its exit."""
     try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -179,7 +190,10 @@ def _load_keras() -> None:
             "KERAS_BACKEND or keras.json, must be tensorflow, jax or torch, "
             "and installed."
         ) from error
-    if keras.backend.backend() == "jax":
+    # Several processes must connect before JAX looks for devices; this is the
+    # variable of `keras.distribution.initialize`.
+    is_one = not os.environ.get("KERAS_DISTRIBUTION_JOB_ADDRESSES")
+    if keras.backend.backend() == "jax" and is_one:
         import jax
 
         try:

@@ -1,44 +1,24 @@
 """Standard input, output and error, and the files that commands write."""
 
+import io
 import os
 import sys
 import time
+from collections.abc import Iterable
 from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import IO
-from typing import TextIO
+from typing import Any
+from typing import cast
 
 import relative_attention as ra
 from relative_attention.errors import InputError
 from relative_attention.files import is_stream
 
-# Seconds that a chunk waits for more lines after its first. A program that
-# writes fast has filled it by then; one that waits for each answer should not
-# wait long.
-_PATIENCE = 0.1
 # A log has one line of progress per minute.
 _LOG_SECONDS = 60
 # How many of the lines that were cut, or are long, are named.
 NAMED_LINES = 5
-
-
-def standard_input() -> TextIO:
-    """Returns standard input; `InputError` if it is closed (`<&-`)."""
-    if sys.stdin is None:
-        raise InputError(
-            "Standard input is closed. Give the text with `--input F`, or "
-            "through a pipe."
-        )
-    return sys.stdin
-
-
-def standard_output() -> TextIO:
-    """Returns standard output; `InputError` if it is closed (`>&-`)."""
-    if sys.stdout is None:
-        raise InputError(
-            "Standard output is closed. Name a file with `--output F`."
-        )
-    return sys.stdout
 
 
 def check_output(path: str | None, *others: str | None) -> None:
@@ -92,23 +72,10 @@ def check_output(path: str | None, *others: str | None) -> None:
 
 def stream_chunks() -> Iterator[list[str]]:
     """Yields lists of lines of standard input that came together."""
-    from relative_attention.data.lines import ArrivingLines
-    from relative_attention.data.lines import decode_lines
-    from relative_attention.runs import translate_text
+    from relative_attention.data.lines import arriving_lines
 
-    arriving = ArrivingLines(standard_input().buffer)
-    lines = decode_lines(arriving, "standard input")
-    for line in lines:
-        chunk = [line]
-        end = time.monotonic() + _PATIENCE
-        while len(chunk) < translate_text.CHUNK_LINES and arriving.is_ready(
-            max(end - time.monotonic(), 0)
-        ):
-            more = next(lines, None)
-            if more is None:
-                break
-            chunk.append(more)
-        yield chunk
+    file = cast(io.BufferedReader, sys.stdin.buffer)
+    return arriving_lines(file, "standard input")
 
 
 def typed_chunks() -> Iterator[list[str]]:
@@ -130,17 +97,30 @@ def typed_chunks() -> Iterator[list[str]]:
 class StreamOutput:
     """A binary file to which translations are written as they come.
 
-    It has the methods of a `ResumableFile`.
+    It has the methods of `files.Parts`, and no part of an earlier process.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
-        self.counts = {"lines": 0, "cut": 0, "long": 0}
-        self.write = file.write
         self._file = file
+        self._notes: Mapping[str, Any] = {}
 
-    def keep(self, **counts: int) -> None:
-        """Flushes the written lines to the reader."""
+    def __contains__(self, number: int) -> bool:
+        return False
+
+    def __len__(self) -> int:
+        return 0
+
+    def add(
+        self, number: int, content: bytes, notes: Mapping[str, Any]
+    ) -> None:
+        """Writes a part, which the reader gets at once."""
+        self._file.write(content)
         self._file.flush()
+        self._notes = notes
+
+    def notes(self, number: int) -> Mapping[str, Any]:
+        """Returns the notes of the last part."""
+        return self._notes
 
 
 # === Progress ===
@@ -156,16 +136,22 @@ class Progress:
     Args:
         total: int. The number of lines; `None` if unknown.
         num_before: int. The lines done before this process.
+        is_shown: bool. Whether anything is shown.
     """
 
-    def __init__(self, total: int | None, num_before: int = 0) -> None:
+    def __init__(
+        self, total: int | None, num_before: int = 0, is_shown: bool = True
+    ) -> None:
         from relative_attention.runs.translate_text import TranslationProgress
 
         self.num_before = num_before
+        self.is_shown = is_shown
         self._progress = TranslationProgress(total, num_before)
         self._last = time.monotonic()
 
     def __call__(self, num_done: int) -> None:
+        if not self.is_shown:
+            return
         line = self._progress.line(self.num_before + num_done)
         if sys.stderr.isatty():
             print(f"\r{line}\x1b[K", end="", file=sys.stderr, flush=True)
@@ -175,42 +161,58 @@ class Progress:
 
     def end(self) -> None:
         """Ends the line of the last count."""
-        if sys.stderr.isatty():
+        if self.is_shown and sys.stderr.isatty():
             print(file=sys.stderr)
 
 
-def report_cut(
-    num_cut: int, numbers: Sequence[int], translator: "ra.Translator"
-) -> None:
-    """Reports sentences that were too long and were cut.
+# === Lines that are reported at the end ===
 
-    Args:
-        num_cut: int. How many lines were cut.
-        numbers: list of ints. Their numbers, from 1, as far as known.
-        translator: `Translator`.
+
+class NotedLines:
+    """How many lines are reported, and the numbers of the first of them.
+
+    The memory of a large job does not grow with its lines.
     """
-    were = "was" if num_cut == 1 else "were"
-    _report_lines(
-        num_cut,
-        numbers,
+
+    def __init__(self, numbers: Iterable[int] = ()) -> None:
+        self.count = 0
+        self._first: list[int] = []
+        self.add(numbers)
+
+    def add(self, numbers: Iterable[int]) -> None:
+        """Adds numbers, from 1."""
+        for number in numbers:
+            self.count += 1
+            if len(self._first) < NAMED_LINES:
+                self._first.append(number)
+
+    def report(self, told: str) -> None:
+        """Prints what was told of them, if there are any."""
+        if not self.count:
+            return
+        lines = "line" if self.count == 1 else "lines"
+        which = ", ".join(f"{number:,}" for number in self._first)
+        if self.count > len(self._first):
+            which += f" and {self.count - len(self._first):,} more"
+        print(
+            f"{self.count:,} {lines} {told}: {lines} {which}", file=sys.stderr
+        )
+
+
+def report_cut(lines: NotedLines, translator: "ra.Translator") -> None:
+    """Reports lines that were too long and were cut."""
+    were = "was" if lines.count == 1 else "were"
+    lines.report(
         f"{were} cut at {translator.max_source_length} tokens "
-        "(`decoding.max_source_length` of the recipe)",
+        "(`decoding.max_source_length` of the recipe)"
     )
 
 
 def report_long(
-    num_long: int,
-    numbers: Sequence[int],
-    translator: "ra.Translator",
-    is_split: bool,
+    lines: NotedLines, translator: "ra.Translator", is_split: bool
 ) -> None:
-    """Reports lines that are longer than the training text, with a way out.
-
-    Args:
-        num_long, numbers, translator: as for `report_cut`.
-        is_split: bool. Whether the lines were split into sentences already.
-    """
-    are = "is" if num_long == 1 else "are"
+    """Reports lines that are longer than the training text, with a way out."""
+    are = "is" if lines.count == 1 else "are"
     told = (
         f"{are} longer than nearly all of the training text "
         f"({translator.trained_source_length} tokens) and may be translated "
@@ -221,19 +223,4 @@ def report_long(
             ". Put each sentence on a line of its own, or add "
             "`--split-sentences`"
         )
-    _report_lines(num_long, numbers, told)
-
-
-def _report_lines(count: int, numbers: Sequence[int], told: str) -> None:
-    """Reports lines, if there are any, and names the first of them."""
-    if not count:
-        return
-    lines = "line" if count == 1 else "lines"
-    which = ", ".join(f"{number:,}" for number in numbers[:NAMED_LINES])
-    num_others = count - len(numbers[:NAMED_LINES])
-    if which and num_others:
-        which += f" and {num_others:,} more"
-    print(
-        f"{count:,} {lines} {told}" + (f": {lines} {which}" if which else ""),
-        file=sys.stderr,
-    )
+    lines.report(told)

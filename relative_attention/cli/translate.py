@@ -1,6 +1,7 @@
 """Translates text: `relative-attention translate`."""
 
 import argparse
+import collections
 import contextlib
 import itertools
 import os
@@ -8,7 +9,7 @@ import re
 import sys
 from collections.abc import Iterable
 from collections.abc import Iterator
-from typing import Any
+from typing import NamedTuple
 
 import relative_attention as ra
 from relative_attention import files
@@ -91,80 +92,42 @@ def add_translate(subparsers: command.Subparsers) -> None:
     parser.integer("--seed N", "for the same draws in every run")
 
 
-def _translate(options: argparse.Namespace) -> None:
-    from relative_attention.data.lines import read_lines
-    from relative_attention.text import seems_to_have_sentences
+class _Chunk(NamedTuple):
+    """Lines that are translated together.
 
-    # The text itself may be written over: it is read before.
-    streams.check_output(options.output, options.prefix)
-    stream = None if options.output else streams.standard_output()
-    is_typed = not options.input and streams.standard_input().isatty()
-    _check_splitting(options)
-    _check_prefixes(options, is_typed)
-    arguments = command.given(options, _DRAWING_OPTIONS)
-    if arguments and not options.sample:
-        name = command.spelled(next(iter(arguments)))
-        raise InputError(f"{name} says how to draw; add --sample to draw.")
-    if options.sample:
-        for name in command.given(options, _SEARCH_OPTIONS):
-            raise InputError(
-                f"{command.spelled(name)} is for a search; leave it out to "
-                "draw with --sample."
-            )
-    _check_alignments(options)
-    for path in (options.input, options.prefix):
-        if path and not files.is_stream(path):
-            # `InputError` if it cannot be read.
-            next(read_lines(path), None)
-    lines = _lines(options)
+    Attributes:
+        first: The number of the first one, from 1.
+        lines: The text.
+        prefixes: The beginning of each translation, or `None`.
+    """
+
+    first: int
+    lines: list[str]
+    prefixes: list[str] | None
+
+
+def _translate(options: argparse.Namespace) -> None:
+    lines = _check(options)
     translator = command.load_models(options)
     num_beams = None if options.sample else translator.num_beams
     command.check_nbest(options.nbest, num_beams)
     options.split_sentences, is_unknown = _splitting(options, translator)
-    trained_length = translator.trained_source_length or sys.maxsize
-    cut_lines: list[int] = []
-    long_lines: list[int] = []
-    has_unsplit = False
+    noted = {name: streams.NotedLines() for name in ("cut", "long", "unsplit")}
     with _opened(options, translator) as output:
-        counts = output.counts
-        num_done, num_cut = counts["lines"], counts["cut"]
-        # Missing if an earlier version began the file.
-        num_long = counts.get("long", 0)
-        progress = None
-        # A counter would mix with translations on the same terminal.
-        if not is_typed and not (stream and stream.isatty()):
-            total = len(lines) if lines.stop < sys.maxsize else None
-            progress = streams.Progress(total, num_done)
-        for chunk, prefixes in _chunks(options, lines[num_done:], is_typed):
-            arguments |= {"target_prefixes": prefixes, "report": progress}
-            found = _decode(translator, options, chunk, arguments)
-            for number, results in enumerate(found, lines.start + num_done + 1):
-                best = results[0]
-                sentences = best.sentences or [best]
-                lengths = [len(one.source_token_ids) for one in sentences]
-                if best.was_cut:
-                    num_cut += 1
-                    cut_lines.append(number)
-                elif max(lengths) > trained_length:
-                    num_long += 1
-                    long_lines.append(number)
-                output.write(_written(number, results, options).encode())
-            if is_unknown and not has_unsplit:
-                has_unsplit = any(map(seems_to_have_sentences, chunk))
-            # The memory of a large job does not grow with its lines.
-            del cut_lines[streams.NAMED_LINES :]
-            del long_lines[streams.NAMED_LINES :]
-            num_done += len(chunk)
-            output.keep(lines=num_done, cut=num_cut, long=num_long)
-            if progress is not None:
-                progress.num_before = num_done
-    if progress is not None:
-        progress.end()
-    streams.report_cut(num_cut, cut_lines, translator)
-    streams.report_long(
-        num_long, long_lines, translator, options.split_sentences
-    )
-    if has_unsplit:
+        progress = _progress(options, lines, output)
+        for number, chunk in enumerate(_chunks(options, lines)):
+            # An earlier process may have made this part.
+            if number not in output:
+                progress.num_before = chunk.first - 1 - lines.start
+                found = _decode(translator, options, chunk, progress)
+                notes = _notes(chunk, found, translator, is_unknown)
+                output.add(number, _written(options, chunk, found), notes)
+            for name, numbers in output.notes(number).items():
+                noted[name].add(numbers)
+    progress.end()
+    streams.report_cut(noted["cut"], translator)
+    streams.report_long(noted["long"], translator, options.split_sentences)
+    if noted["unsplit"].count:
         print(
             "Lines with several sentences were not split, as the language of "
             "the source is unknown: set `decoding.source_language` in the "
@@ -177,26 +140,52 @@ def _translate(options: argparse.Namespace) -> None:
 def _decode(
     translator: "ra.Translator",
     options: argparse.Namespace,
-    lines: list[str],
-    arguments: dict[str, Any],
+    chunk: _Chunk,
+    progress: streams.Progress,
 ) -> "list[list[ra.Translation]]":
     """Returns the results of each line, best first."""
-    decode = translator.sample if options.sample else translator.search
-    num_results = 1 if options.nbest is None else options.nbest
+    arguments = command.given(options, _DRAWING_OPTIONS)
     if options.alignments:
-        arguments = {**arguments, "return_alignment": True}
+        arguments["return_alignment"] = True
+    decode = translator.sample if options.sample else translator.search
     return decode(
-        lines,
-        num_results,
+        chunk.lines,
+        1 if options.nbest is None else options.nbest,
         split_sentences=options.split_sentences,
+        target_prefixes=chunk.prefixes,
+        report=progress,
         **arguments,
     )
 
 
+def _notes(
+    chunk: _Chunk,
+    found: "list[list[ra.Translation]]",
+    translator: "ra.Translator",
+    is_unknown: bool,
+) -> dict[str, list[int]]:
+    """Returns the numbers of lines to report at the end, and why."""
+    from relative_attention.text import seems_to_have_sentences
+
+    trained_length = translator.trained_source_length or sys.maxsize
+    notes: dict[str, list[int]] = collections.defaultdict(list)
+    for number, (best, *_) in enumerate(found, chunk.first):
+        sentences = best.sentences or [best]
+        if best.was_cut:
+            notes["cut"].append(number)
+        elif max(len(s.source_token_ids) for s in sentences) > trained_length:
+            notes["long"].append(number)
+    if is_unknown and any(map(seems_to_have_sentences, chunk.lines)):
+        notes["unsplit"].append(chunk.first)
+    return notes
+
+
 def _written(
-    number: int, results: "list[ra.Translation]", options: argparse.Namespace
-) -> str:
-    """Returns the output for a line, from its results."""
+    options: argparse.Namespace,
+    chunk: _Chunk,
+    found: "list[list[ra.Translation]]",
+) -> bytes:
+    """Returns the output for some lines, from their results."""
 
     def row(one: "ra.Translation", *columns: str) -> str:
         columns = (*columns, one.text)
@@ -206,8 +195,46 @@ def _written(
         return "\t".join(columns) + "\n"
 
     if options.nbest is None:
-        return row(results[0])
-    return "".join(row(one, str(number), f"{one.score:.6f}") for one in results)
+        rows = (row(best) for best, *_ in found)
+    else:
+        rows = (
+            row(one, str(number), f"{one.score:.6f}")
+            for number, results in enumerate(found, chunk.first)
+            for one in results
+        )
+    return "".join(rows).encode()
+
+
+# === What is refused before any work ===
+
+
+def _check(options: argparse.Namespace) -> range:
+    """Returns the numbers of the lines to translate, from 0.
+
+    Unknown for a stream, and for a file that is translated as it is read.
+    """
+    from relative_attention.data.lines import read_lines
+
+    # The text itself may be written over: it is read before.
+    streams.check_output(options.output, options.prefix)
+    _check_splitting(options)
+    _check_prefixes(options)
+    drawing = command.given(options, _DRAWING_OPTIONS)
+    if drawing and not options.sample:
+        name = command.spelled(next(iter(drawing)))
+        raise InputError(f"{name} says how to draw; add --sample to draw.")
+    if options.sample:
+        for name in command.given(options, _SEARCH_OPTIONS):
+            raise InputError(
+                f"{command.spelled(name)} is for a search; leave it out to "
+                "draw with --sample."
+            )
+    _check_alignments(options)
+    for path in (options.input, options.prefix):
+        if path and not files.is_stream(path):
+            # `InputError` if it cannot be read.
+            next(read_lines(path), None)
+    return _lines(options)
 
 
 def _check_alignments(options: argparse.Namespace) -> None:
@@ -226,9 +253,6 @@ def _check_alignments(options: argparse.Namespace) -> None:
         )
 
 
-# === Input ===
-
-
 def _check_splitting(options: argparse.Namespace) -> None:
     """Refuses to split lines of which several translations are wanted."""
     for name in ("nbest", "prefix"):
@@ -237,6 +261,61 @@ def _check_splitting(options: argparse.Namespace) -> None:
                 f"--split-sentences and --{name} exclude one another. Leave "
                 "one out, or put each sentence on a line of its own."
             )
+
+
+def _lines(options: argparse.Namespace) -> range:
+    from relative_attention.data.lines import count_lines
+    from relative_attention.runs.translate_text import shard_lines
+
+    number, num_shards = 1, 1
+    is_file = options.input and not files.is_stream(options.input)
+    if options.shard is not None:
+        words = re.fullmatch(r"(\d{1,9})/(\d{1,9})", options.shard, re.ASCII)
+        number, num_shards = map(int, words.groups()) if words else (0, 0)
+        if not 1 <= number <= num_shards:
+            raise InputError(
+                "--shard must be I/N, from 1/N to N/N for N parts. Received: "
+                f"{options.shard}."
+            )
+        if not is_file:
+            raise InputError(
+                "--shard counts the lines of a file: give it with `--input "
+                f"F`. Received: {options.input or 'standard input'}."
+            )
+    if is_file and (options.output or options.shard):
+        return shard_lines(count_lines(options.input), number, num_shards)
+    return range(sys.maxsize)
+
+
+def _check_prefixes(options: argparse.Namespace) -> None:
+    """Compares prefixes with the text before any work, if possible."""
+    from relative_attention.data.lines import count_lines
+
+    if options.prefix is None:
+        return
+    if _is_typed(options):
+        raise InputError(
+            "--prefix has a line for each line of a text. Give the text with "
+            "`--input F`, or through a pipe."
+        )
+    paths = (options.prefix, options.input)
+    if all(path and os.path.isfile(path) for path in paths):
+        num_prefixes, num_lines = map(count_lines, paths)
+        if num_prefixes != num_lines:
+            raise _unequal(options, num_prefixes, num_lines)
+
+
+def _unequal(
+    options: argparse.Namespace, num_prefixes: int | str, num_lines: int | str
+) -> InputError:
+    return InputError(
+        "--prefix must have a line, if an empty one, for each line of the "
+        f"text. Lines received: {num_prefixes} in {options.prefix}, "
+        f"{num_lines} in {options.input or 'standard input'}."
+    )
+
+
+# === Input ===
 
 
 def _splitting(
@@ -263,89 +342,37 @@ def _splitting(
     return bool(asked), False
 
 
-def _lines(options: argparse.Namespace) -> range:
-    """Returns the numbers of the lines to translate, from 0.
-
-    Unknown for a stream, and for a file that is translated as it is read.
-    """
-    from relative_attention.data.lines import count_lines
-    from relative_attention.runs.translate_text import shard_lines
-
-    number, num_shards = 1, 1
-    is_file = options.input and not files.is_stream(options.input)
-    if options.shard is not None:
-        words = re.fullmatch(r"(\d{1,9})/(\d{1,9})", options.shard, re.ASCII)
-        number, num_shards = map(int, words.groups()) if words else (0, 0)
-        if not 1 <= number <= num_shards:
-            raise InputError(
-                "--shard must be I/N, from 1/N to N/N for N parts. Received: "
-                f"{options.shard}."
-            )
-        if not is_file:
-            raise InputError(
-                "--shard counts the lines of a file: give it with `--input "
-                f"F`. Received: {options.input or 'standard input'}."
-            )
-    if is_file and (options.output or options.shard):
-        return shard_lines(count_lines(options.input), number, num_shards)
-    return range(sys.maxsize)
+def _is_typed(options: argparse.Namespace) -> bool:
+    return not options.input and sys.stdin.isatty()
 
 
-def _chunks(
-    options: argparse.Namespace, lines: range, is_typed: bool
-) -> Iterator[tuple[list[str], list[str] | None]]:
-    """Yields the text in chunks to translate, and prefixes if there are any."""
+def _chunks(options: argparse.Namespace, lines: range) -> Iterator[_Chunk]:
+    """Yields the text in chunks, with prefixes if there are any."""
     from relative_attention.data.lines import read_lines
     from relative_attention.runs.translate_text import read_chunks
 
-    chunks: Iterable[list[str]]
+    texts: Iterable[list[str]]
     if options.input:
-        chunks = read_chunks(options.input, lines)
+        texts = read_chunks(options.input, lines)
+    elif _is_typed(options):
+        texts = streams.typed_chunks()
     else:
-        chunks = streams.typed_chunks() if is_typed else streams.stream_chunks()
-    if options.prefix is None:
-        yield from ((chunk, None) for chunk in chunks)
-        return
-    prefixes = itertools.islice(
-        read_lines(options.prefix), lines.start, lines.stop
-    )
+        texts = streams.stream_chunks()
+    prefixes = None
+    if options.prefix is not None:
+        every = read_lines(options.prefix)
+        prefixes = itertools.islice(every, lines.start, lines.stop)
     num_done = lines.start
-    for chunk in chunks:
-        begun = list(itertools.islice(prefixes, len(chunk)))
-        if len(begun) < len(chunk):
-            raise _unequal(options, f"{num_done + len(begun):,}", "more")
-        yield chunk, begun
-        num_done += len(chunk)
-    if next(prefixes, None) is not None:
+    for text in texts:
+        begun = None
+        if prefixes is not None:
+            begun = list(itertools.islice(prefixes, len(text)))
+            if len(begun) < len(text):
+                raise _unequal(options, f"{num_done + len(begun):,}", "more")
+        yield _Chunk(num_done + 1, text, begun)
+        num_done += len(text)
+    if prefixes is not None and next(prefixes, None) is not None:
         raise _unequal(options, "more", f"{num_done:,}")
-
-
-def _check_prefixes(options: argparse.Namespace, is_typed: bool) -> None:
-    """Compares prefixes with the text before any work, if possible."""
-    from relative_attention.data.lines import count_lines
-
-    if options.prefix is None:
-        return
-    if is_typed:
-        raise InputError(
-            "--prefix has a line for each line of a text. Give the text with "
-            "`--input F`, or through a pipe."
-        )
-    paths = (options.prefix, options.input)
-    if all(path and os.path.isfile(path) for path in paths):
-        num_prefixes, num_lines = map(count_lines, paths)
-        if num_prefixes != num_lines:
-            raise _unequal(options, num_prefixes, num_lines)
-
-
-def _unequal(
-    options: argparse.Namespace, num_prefixes: int | str, num_lines: int | str
-) -> InputError:
-    return InputError(
-        "--prefix must have a line, if an empty one, for each line of the "
-        f"text. Lines received: {num_prefixes} in {options.prefix}, "
-        f"{num_lines} in {options.input or 'standard input'}."
-    )
 
 
 # === Output ===
@@ -354,12 +381,13 @@ def _unequal(
 @contextlib.contextmanager
 def _opened(
     options: argparse.Namespace, translator: "ra.Translator"
-) -> Iterator[Any]:
-    """Opens the output: standard output, a file, or a resumable file."""
+) -> Iterator[streams.StreamOutput | files.Parts]:
+    """Opens the output: standard output, a file, or a file in parts."""
+    from relative_attention.runs.report import print_error
     from relative_attention.runs.translate_text import translation_origin
 
     if options.output is None:
-        yield streams.StreamOutput(streams.standard_output().buffer)
+        yield streams.StreamOutput(sys.stdout.buffer)
         return
     texts = (options.input, options.prefix or options.input)
     # A pipe cannot be read again.
@@ -375,13 +403,26 @@ def _opened(
         {"--input": options.input, "--prefix": options.prefix},
         {command.spelled(name): getattr(options, name) for name in _WRITTEN},
     )
-    counts = {"lines": 0, "cut": 0, "long": 0}
-    with files.resumable_file(
-        options.output, origin, counts, options.overwrite
-    ) as resumable:
-        if resumable.counts["lines"]:
-            print(
-                f"Going on after {resumable.counts['lines']:,} lines.",
-                file=sys.stderr,
-            )
-        yield resumable
+    with files.file_in_parts(
+        options.output, origin, options.overwrite, print_error
+    ) as parts:
+        yield parts
+
+
+def _progress(
+    options: argparse.Namespace,
+    lines: range,
+    output: streams.StreamOutput | files.Parts,
+) -> streams.Progress:
+    """Shows how much is done; says what an earlier process did."""
+    from relative_attention.runs.translate_text import lines_in_parts
+
+    total = len(lines) if lines.stop < sys.maxsize else None
+    num_before = 0
+    if len(output):
+        num_before = lines_in_parts(len(output), len(lines))
+        print(f"Going on after {num_before:,} lines.", file=sys.stderr)
+    # A counter would mix with translations on the same terminal.
+    is_shown = bool(options.output) or not sys.stdout.isatty()
+    is_shown = is_shown and not _is_typed(options)
+    return streams.Progress(total, num_before, is_shown)

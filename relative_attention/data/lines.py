@@ -4,17 +4,15 @@ import contextlib
 import dataclasses
 import functools
 import gzip
+import io
 import itertools
 import os
 import pathlib
-import select
-import time
 import zlib
 from collections.abc import Hashable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Any
-from typing import BinaryIO
 from typing import TypeVar
 
 from relative_attention.errors import InputError
@@ -55,7 +53,10 @@ def read_lines(path: pathlib.Path | str) -> Iterator[str]:
 
 
 def decode_lines(
-    file: Iterable[bytes], name: pathlib.Path | str, keep_mark: bool = False
+    file: Iterable[bytes],
+    name: pathlib.Path | str,
+    keep_mark: bool = False,
+    first: int = 1,
 ) -> Iterator[str]:
     """Yields the lines of an open file, like `read_lines`.
 
@@ -65,11 +66,12 @@ def decode_lines(
         name: string or path. The name of the file in an error.
         keep_mark: A boolean to indicate whether to keep a byte order mark in
             the first line. Defaults to `False`.
+        first: int. The number of the first line. Defaults to `1`.
 
     Raises:
         InputError: if a line is not UTF-8.
     """
-    for number, line in enumerate(file, start=1):
+    for number, line in enumerate(file, start=first):
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -178,65 +180,37 @@ def batched(iterable: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
         yield batch
 
 
-class ArrivingLines:
-    """Iterates over the lines of a binary file, and tells if more are ready.
+def arriving_lines(
+    file: io.BufferedReader, name: str, block_size: int = 1 << 17
+) -> Iterator[list[str]]:
+    """Yields the lines of a stream, in lists of those that came together.
 
-    Some programs write all lines at once. Others write a line and wait for the
-    answer. `is_ready` distinguishes them, so that all lines that are ready can
-    be translated as one batch.
+    A line that comes alone is yielded at once; so a program may wait for an
+    answer to each line, and another one may write all lines.
 
     Args:
-        file: binary file. All lines of a file without a descriptor, such as
-            one in memory, count as ready.
+        file: binary file, at its beginning.
+        name: string. The name of the file in an error.
+        block_size: int. The most bytes to read at once.
+
+    Raises:
+        InputError: if a line is not UTF-8.
     """
-
-    def __init__(self, file: BinaryIO) -> None:
-        # Lines that were read, in reverse order.
-        self._pending: list[bytes] = []
-        self._file = file
-        try:
-            self._descriptor: int | None = file.fileno()
-        except OSError:
-            self._descriptor = None
-        if os.name == "nt":
-            # On Windows, `select` only accepts sockets.
-            self._descriptor = None
-        # The part of an incomplete line that was read.
-        self._rest = b""
-        self._has_ended = False
-
-    def __iter__(self) -> "ArrivingLines":
-        return self
-
-    def __next__(self) -> bytes:
-        """Returns the next line, with its end; waits for it."""
-        if self._descriptor is None:
-            return next(self._file)
-        while not self._pending and not self._has_ended:
-            self._read(self._descriptor)
-        if not self._pending:
-            raise StopIteration
-        return self._pending.pop()
-
-    def is_ready(self, seconds: float) -> bool:
-        """Waits for a line or the end; returns whether there is a line."""
-        if self._descriptor is None:
-            return True
-        end = time.monotonic() + seconds
-        while not self._pending and not self._has_ended:
-            rest = max(end - time.monotonic(), 0)
-            if not select.select([self._descriptor], [], [], rest)[0]:
-                return False
-            # If this is only a part of a line, wait for the rest.
-            self._read(self._descriptor)
-        return True
-
-    def _read(self, descriptor: int) -> None:
-        """Reads what is ready; waits if nothing is."""
-        block = os.read(descriptor, 1 << 16)
-        *lines, self._rest = (self._rest + block).split(b"\n")
-        self._pending = [line + b"\n" for line in reversed(lines)]
-        if not block:
-            self._has_ended = True
-            if self._rest:
-                self._pending = [self._rest]
+    num_lines, pieces = 0, []
+    is_open = True
+    while is_open:
+        # Waits for the first byte, and returns what is there.
+        block = file.read1(block_size)
+        pieces.append(block)
+        is_open = bool(block)
+        if is_open and b"\n" not in block:
+            continue
+        *lines, rest = b"".join(pieces).split(b"\n")
+        pieces = [rest]
+        whole = [line + b"\n" for line in lines]
+        if rest and not is_open:
+            whole.append(rest)
+        chunk = list(decode_lines(whole, name, first=num_lines + 1))
+        num_lines += len(whole)
+        if chunk:
+            yield chunk

@@ -41,8 +41,8 @@ class Dropout(keras.layers.Dropout):
     per call, so every element is dropped with probability `rate` to within
     2^-31. Kept elements are scaled by `1 / (1 - rate)`.
 
-    Replicas of a `tf.distribute` strategy drop different elements; with Keras'
-    own layer they all drop the same.
+    Replicas drop different elements; with Keras' own layer they all drop the
+    same.
 
     Takes the arguments of `keras.layers.Dropout`. With a `noise_shape`, or a
     rate that eight bits resolve poorly (under 1/32 or over 31/32), it computes
@@ -67,15 +67,7 @@ class Dropout(keras.layers.Dropout):
         return drop(inputs)
 
     def draw_factors(self, shape: Sequence[int | Tensor], dtype: str) -> Tensor:
-        """Draws the factor of each element: 0, or `1 / (1 - rate)`.
-
-        Args:
-            shape: tuple of int, or of int scalar tensors.
-            dtype: of the factors.
-
-        Returns:
-            Float tensor of that shape.
-        """
+        """Draws the factor of each element: 0, or `1 / (1 - rate)`."""
         # Two scalars, so that outputs and gradient take one pass each.
         scale = ops.cast(1 / (1 - self.rate), dtype)
         return ops.where(
@@ -93,16 +85,10 @@ class Dropout(keras.layers.Dropout):
         seed: Tensor | None = None,
         number: int | Tensor = 0,
     ) -> Tensor:
-        """Draws which elements are kept.
+        """Draws a mask that is `True` for the elements that are kept.
 
-        Args:
-            shape: tuple of int, or of int scalar tensors.
-            seed: what `draw_seed` returned, to draw the same again. Defaults
-                to `None`, a new one.
-            number: int scalar. Each number draws another mask from a seed.
-
-        Returns:
-            Bool tensor of that shape. `True` = kept.
+        `seed` is what `draw_seed` returned, or `None` for a new one. Each
+        `number` draws another mask from it.
         """
         seeds = replica_seeds(self.seed_generator)
         if seed is not None:
@@ -142,11 +128,10 @@ def replica_seeds(
 ) -> Iterator[keras.random.SeedGenerator]:
     """Makes a generator give a seed that differs between replicas.
 
-    The state of `keras.random.SeedGenerator` is the same on all replicas of a
-    `tf.distribute` strategy, so dropout would drop the same elements on each.
-    Within this context the generator has a state of this replica. It counts one
-    draw, the same on all replicas. With one replica, and on backends other than
-    TensorFlow, the generator does not change.
+    The state of `keras.random.SeedGenerator` is the same on all replicas, so
+    dropout would drop the same elements on each. Within this context the
+    generator has a state of this replica. It counts one draw, the same on all
+    replicas. With one replica the generator does not change.
 
     Args:
         generator: `keras.random.SeedGenerator`, which keeps the state.
@@ -161,7 +146,8 @@ def replica_seeds(
     # Drawn outside the scope, which forgets assignments.
     seed = generator.next()
     # Replica 0 keeps the seed that all replicas share.
-    offset = ops.cast(number, seed.dtype) * _STRIDE
+    stride = ops.convert_to_tensor(_STRIDE, seed.dtype)  # Too large for int32.
+    offset = ops.cast(number, seed.dtype) * stride
     seed = seed + ops.stack([offset, ops.zeros_like(offset)])
     with _with_state(generator, seed):
         yield generator

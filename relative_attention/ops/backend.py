@@ -1,9 +1,12 @@
 """What depends on the backend: shapes, gradients, devices, replicas."""
 
+import contextlib
+import contextvars
 import functools
 import sys
 import types
 from collections.abc import Callable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from typing import Any
 from typing import TypeAlias
@@ -229,11 +232,52 @@ def run_after(tensor: Tensor, first: Tensor | None) -> Tensor:
 
 # The mean over the tokens of a batch covers the tokens of all replicas: each
 # replica divides its own sum by the number of all tokens, and the results add
-# up. On JAX an array that is spread over devices is already one array.
+# up. A replica is a device of `tf.distribute`, or on JAX a device of
+# `keras.distribution.DataParallel` in a step (`training/update.py`).
+
+
+class _JaxReplica:
+    """What `tf.distribute.ReplicaContext` has, within `jax.shard_map`."""
+
+    def __init__(self, axis: str, num_replicas: int) -> None:
+        self.axis = axis
+        self.num_replicas_in_sync = num_replicas
+
+    @property
+    def replica_id_in_sync_group(self) -> Tensor:
+        import jax
+
+        return jax.lax.axis_index(self.axis)
+
+    def all_reduce(self, operation: str, value: Any) -> Any:
+        """Adds up tensors, of which `operation` is always `"SUM"`."""
+        import jax
+
+        return jax.lax.psum(value, self.axis)
+
+
+_jax_replica: contextvars.ContextVar[_JaxReplica | None] = (
+    contextvars.ContextVar("_jax_replica", default=None)
+)
+
+
+@contextlib.contextmanager
+def jax_replica(axis: str, num_replicas: int) -> Iterator[None]:
+    """Makes the functions below see the replicas of a `jax.shard_map`.
+
+    Args:
+        axis: string. The axis of the mesh whose devices are the replicas.
+        num_replicas: int.
+    """
+    token = _jax_replica.set(_JaxReplica(axis, num_replicas))
+    try:
+        yield
+    finally:
+        _jax_replica.reset(token)
 
 
 def sum_over_replicas(value: Tensor) -> Tensor:
-    """Sums a tensor, or each of a list, over replicas of `tf.distribute`.
+    """Sums a tensor, or each of a list, over all replicas.
 
     Returns:
         The same with the sums, equal on all replicas. With one replica, and
@@ -256,9 +300,9 @@ def replica_number() -> int | Tensor:
 
 
 def _replica_context() -> Any | None:
-    """Returns TensorFlow's replica context, `None` for a single replica."""
+    """Returns the context of this replica, `None` for a single replica."""
     if keras.backend.backend() != "tensorflow":
-        return None
+        return _jax_replica.get()
     import tensorflow as tf
 
     context = tf.distribute.get_replica_context()

@@ -10,7 +10,7 @@ from relative_attention.data import TokenCorpus
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
 from relative_attention.files import check_is_free
-from relative_attention.files import lock_run
+from relative_attention.files import lock_directory
 from relative_attention.files import write_lines
 from relative_attention.models import Transformer
 from relative_attention.models.weights import load_weights
@@ -65,7 +65,7 @@ def average_run(
     checkpoints = _last_checkpoints(run, last)
     if in_place:
         weights = run / f"model{_WEIGHTS}"
-        with lock_run(run):
+        with lock_directory(run):
             average_checkpoints(checkpoints, weights)
         return weights
     if output is None:

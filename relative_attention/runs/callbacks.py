@@ -26,61 +26,43 @@ from relative_attention.errors import InputError
 _BAR_LENGTH = 20
 
 
-class ProgressLine(keras.callbacks.Callback):
-    """Shows the time left, steps, loss, perplexity, accuracy and tokens/s.
+class Speed(keras.callbacks.Callback):
+    """Measures the speed of training, and adds it to the logs of each round.
 
-    On a terminal the line is rewritten during training; elsewhere a line is
-    written every minute. At the end of a round the line also has the results
-    of its validation. The speed comes from the metric `tokens` of
-    `Transformer`. For later callbacks, `tokens_per_second` and the
-    `learning_rate` of the next update are added to the logs of the round.
-
-    The speed excludes the first step of a round, which compiles. The time
-    left includes the remaining validations, each as long as the last one, and
-    is at most what `seconds_left` returns.
+    `tokens_per_second` comes from the metric `tokens` of `Transformer`, and
+    excludes the first step of a round, which compiles. `learning_rate` is that
+    of the next update. Callbacks that show or record them stand behind this
+    one.
 
     Args:
-        total_steps: int. Steps of the whole training.
-        num_steps: function without arguments that returns the number of
-            steps done.
-        file: where to write. Defaults to standard error.
         first_tokens: float. Tokens that a resumed round counted before it was
-            stopped, for its speed. Defaults to `0.0`.
-        seconds_left: function without arguments that returns the seconds left
-            of a time limit, or `None` for no limit. Defaults to no limit.
+            stopped. Defaults to `0.0`.
+
+    Attributes:
+        step: The steps done in this round.
+        round_steps: The steps of the last round.
+        validation_seconds: The time of the last validation.
     """
 
-    def __init__(
-        self,
-        total_steps: int,
-        num_steps: Callable[[], int],
-        file: TextIO | None = None,
-        first_tokens: float = 0.0,
-        seconds_left: Callable[[], float | None] = lambda: None,
-    ) -> None:
+    def __init__(self, first_tokens: float = 0.0) -> None:
         super().__init__()
-        self.total_steps = total_steps
-        self.seconds_left = seconds_left
-        self.file = file or sys.stderr
-        self.num_steps = num_steps
+        self.step = 0
+        # Before the first validation ends, no round was timed.
+        self.round_steps = 1
+        self.validation_seconds = 0.0
         self._first_tokens = first_tokens
-        self._rewrites = self.file.isatty()
-        self._seconds_between = 0.5 if self._rewrites else 60.0
-        # Of the last round; before it, no validation was timed.
-        self._round_steps = 1
         self._training_end: float | None = None
-        self._validation_seconds = 0.0
 
     def on_epoch_begin(
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
         """Starts the clock of the round."""
-        now = self._last_shown = time.perf_counter()
+        now = time.perf_counter()
         if self._training_end is not None:
-            self._validation_seconds = now - self._training_end
+            self.validation_seconds = now - self._training_end
         self._training_end = None
         # The last step and its logs, still on the device.
-        self._step, self._logs = 0, dict[str, Any]()
+        self.step, self._logs = 0, dict[str, Any]()
         # Steps, tokens and time: at the start, after the first step, and now.
         self._marks = [(0, self._first_tokens, now)]
         self._first_tokens = 0.0
@@ -88,91 +70,150 @@ class ProgressLine(keras.callbacks.Callback):
     def on_train_batch_end(
         self, batch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        """Rewrites the line on a terminal; ends the training of the round."""
-        self._step, self._logs = batch + 1, {} if logs is None else logs
+        """Counts a step; ends the training of the round after the last."""
+        self.step, self._logs = batch + 1, {} if logs is None else logs
         if len(self._marks) == 1:
-            self._measure()
-        elif time.perf_counter() - self._last_shown > self._seconds_between:
-            self._last_shown = self._measure()
-            self._write(self._line(self._logs), "" if self._rewrites else "\n")
-        if self._step == (self.params or {}).get("steps"):
+            self.measure()
+        if self.step == (self.params or {}).get("steps"):
             # A run that is stopped during validation resumes with these logs.
-            self._end_of_training()
-            self._logs["tokens_per_second"] = self._speeds()[1]
+            self._end_training()
+            self._logs["tokens_per_second"] = self.per_second()[1]
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Stops the clock of the round."""
-        self._end_of_training()
+        self._end_training()
+
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Adds what was measured to the logs of the round."""
+        logs = {} if logs is None else logs
+        self._end_training()
+        # A resumed round that only validates has no speed.
+        if self.step:
+            logs["tokens_per_second"] = self.per_second()[1]
+        logs["learning_rate"] = float(self.model.optimizer.learning_rate)
+
+    def measure(self) -> None:
+        """Reads the tokens and the clock, unless that is done already."""
+        if self.step == self._marks[-1][0]:
+            return
+        # Reading a number waits for the device, so the time is read after it.
+        tokens = float(self._logs.get("tokens", 0.0))
+        self._marks[2:] = [(self.step, tokens, time.perf_counter())]
+
+    def per_second(self) -> tuple[float, float]:
+        """Returns steps and tokens per second, when last measured."""
+        steps, tokens, seconds = (
+            last - first for first, last in zip(*self._marks[-2:])
+        )
+        return steps / max(seconds, 1e-9), tokens / max(seconds, 1e-9)
+
+    def _end_training(self) -> None:
+        if self.step and self._training_end is None:
+            self.measure()
+            self._training_end = self._marks[-1][2]
+            self.round_steps = self.step
+
+
+class ProgressLine(keras.callbacks.Callback):
+    """Shows the time left, steps, loss, perplexity, accuracy and tokens/s.
+
+    On a terminal the line is rewritten during training; elsewhere a line is
+    written every minute. At the end of a round the line also has the results
+    of its validation. The time left includes the remaining validations, each as
+    long as the last one, and is at most what `seconds_left` returns.
+
+    Args:
+        speed: `Speed`, which stands before this in the list of callbacks.
+        total_steps: int. Steps of the whole training.
+        num_steps: function without arguments that returns the number of
+            steps done.
+        file: where to write. Defaults to standard error.
+        seconds_left: function without arguments that returns the seconds left
+            of a time limit, or `None` for no limit. Defaults to no limit.
+    """
+
+    def __init__(
+        self,
+        speed: Speed,
+        total_steps: int,
+        num_steps: Callable[[], int],
+        file: TextIO | None = None,
+        seconds_left: Callable[[], float | None] = lambda: None,
+    ) -> None:
+        super().__init__()
+        self.speed = speed
+        self.total_steps = total_steps
+        self.seconds_left = seconds_left
+        self.file = file or sys.stderr
+        self.num_steps = num_steps
+        self._rewrites = self.file.isatty()
+        self._seconds_between = 0.5 if self._rewrites else 60.0
+
+    def on_epoch_begin(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Shows nothing at once, as there is no speed yet."""
+        self._last_shown = time.perf_counter()
+
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Shows the line, if the last one is old."""
+        now = time.perf_counter()
+        if batch and now - self._last_shown > self._seconds_between:
+            self.speed.measure()
+            # The device may have kept it waiting.
+            self._last_shown = time.perf_counter()
+            parts = self._parts({} if logs is None else logs)
+            if self._rewrites:
+                # A line that wraps cannot be rewritten.
+                line = _shortened(parts, _columns(self.file) - 1)
+                self._write(line, end="")
+            else:
+                self._write(" ".join(parts))
 
     def on_epoch_end(
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
         """Writes the line of the round."""
         logs = {} if logs is None else logs
-        self._end_of_training()
-        if self._step:
-            logs["tokens_per_second"] = self._speeds()[1]
-        logs["learning_rate"] = float(self.model.optimizer.learning_rate)
-        self._write(self._line(logs) + _validation(logs), end="\n")
+        parts = [*self._parts(logs), *_validation(logs)]
+        self._write(" ".join(parts))
 
-    def _end_of_training(self) -> None:
-        """Stops the clock of the round before validation."""
-        if self._step and self._training_end is None:
-            if self._step > self._marks[-1][0]:
-                self._measure()
-            self._training_end = self._marks[-1][2]
-            self._round_steps = self._step
-
-    def _measure(self) -> float:
-        """Notes steps, tokens and time; returns the time."""
-        # Reading a number waits for the device, so the time is read after it.
-        tokens = float(self._logs.get("tokens", 0.0))
-        now = time.perf_counter()
-        self._marks[2:] = [(self._step, tokens, now)]
-        return now
-
-    def _speeds(self) -> tuple[float, float]:
-        """Returns steps and tokens per second."""
-        steps, tokens, seconds = (
-            last - first for first, last in zip(*self._marks[-2:])
-        )
-        return steps / max(seconds, 1e-9), tokens / max(seconds, 1e-9)
-
-    def _seconds_left(self, step: int) -> float:
-        left = max(self.total_steps - step, 0)
-        num_validations = math.ceil(left / self._round_steps)
-        seconds = num_validations * self._validation_seconds
-        seconds += left / self._speeds()[0]
-        limit = self.seconds_left()
-        return seconds if limit is None else min(seconds, limit)
-
-    def _line(self, logs: dict[str, Any]) -> str:
+    def _parts(self, logs: dict[str, Any]) -> list[str]:
         step = self.num_steps()
         total = self._last_step(step)
         about = "~" if total < self.total_steps else ""
         num_done = min(_BAR_LENGTH * step // max(total, 1), _BAR_LENGTH)
         parts = [f"[{'#' * num_done:<{_BAR_LENGTH}}]"]
-        # First, as a narrow terminal cuts off the end.
-        if self._step:
+        if self.speed.step:
             seconds = int(self._seconds_left(step))
             parts.append(f"{datetime.timedelta(seconds=seconds)} left")
         parts.append(f"step {step:,}/{about}{total:,}")
-        if self._step:
-            parts.append(f"{self._speeds()[1]:,.0f} tokens/s")
-        return " ".join([*parts, *_metrics(logs)])
+        if self.speed.step:
+            parts.append(f"{self.speed.per_second()[1]:,.0f} tokens/s")
+        return [*parts, *_metrics(logs)]
+
+    def _seconds_left(self, step: int) -> float:
+        left = max(self.total_steps - step, 0)
+        num_validations = math.ceil(left / self.speed.round_steps)
+        seconds = num_validations * self.speed.validation_seconds
+        seconds += left / self.speed.per_second()[0]
+        limit = self.seconds_left()
+        return seconds if limit is None else min(seconds, limit)
 
     def _last_step(self, step: int) -> int:
         """Returns the last step, or about that of a time limit before it."""
         limit = self.seconds_left()
-        if limit is None or not self._step:
+        if limit is None or not self.speed.step:
             return self.total_steps
-        return min(self.total_steps, step + int(limit * self._speeds()[0]))
+        steps_left = int(limit * self.speed.per_second()[0])
+        return min(self.total_steps, step + steps_left)
 
-    def _write(self, line: str, end: str) -> None:
+    def _write(self, line: str, end: str = "\n") -> None:
         if self._rewrites:
-            if not end:
-                # A line that wraps cannot be rewritten.
-                line = _cut(line, _columns(self.file) - 1)
             line = f"\r{line}\x1b[K"
         self.file.write(line + end)
         self.file.flush()
@@ -192,16 +233,21 @@ def _metrics(logs: dict[str, Any], prefix: str = "") -> list[str]:
     return parts
 
 
-def _validation(logs: dict[str, Any]) -> str:
+def _validation(logs: dict[str, Any]) -> list[str]:
     parts = _metrics(logs, "val_")
-    return f" | validation {' '.join(parts)}" if parts else ""
+    return ["| validation", *parts] if parts else []
 
 
-def _cut(line: str, length: int) -> str:
-    """Cuts a line to a length; the bar is left out first."""
-    if len(line) > length:
-        line = line[line.index("] ") + 2 :]
-    return line[:length]
+# How parts begin that a narrow terminal leaves out, in this order.
+_LEAST = ("[", "perplexity", "accuracy")
+
+
+def _shortened(parts: list[str], length: int) -> str:
+    """Joins parts to a line of a length, and leaves out the least of them."""
+    for begin in _LEAST:
+        if len(" ".join(parts)) > length:
+            parts = [part for part in parts if not part.startswith(begin)]
+    return " ".join(parts)[:length]
 
 
 def _columns(file: TextIO) -> int:

@@ -1,10 +1,13 @@
 """The machines and devices that train one model together."""
 
+import atexit
 import contextlib
 import functools
 import itertools
 import json
 import os
+import re
+import sys
 from collections.abc import Callable
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -13,12 +16,20 @@ from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
+import numpy as np
 
 from relative_attention.errors import InputError
 from relative_attention.recipes.recipe import Recipe
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+# `keras.distribution.initialize` reads these.
+JAX_ADDRESSES = "KERAS_DISTRIBUTION_JOB_ADDRESSES"
+_JAX_NUMBERS = (
+    "KERAS_DISTRIBUTION_NUM_PROCESSES",
+    "KERAS_DISTRIBUTION_PROCESS_ID",
+)
 
 
 class Cluster:
@@ -30,8 +41,7 @@ class Cluster:
 
     Args:
         strategy: `tf.distribute.Strategy`. One process with its devices, or
-            one of several machines. `None` is one process with one device,
-            on any backend.
+            one of several machines. `None` is one process with one device.
     """
 
     def __init__(self, strategy: "tf.distribute.Strategy | None") -> None:
@@ -55,6 +65,10 @@ class Cluster:
     def scope(self) -> AbstractContextManager[Any]:
         """Returns a context in which variables are created on all devices."""
         return self.strategy.scope() if self.strategy else nullcontext()
+
+    def fit_scope(self) -> AbstractContextManager[Any]:
+        """Returns a context in which a model is made and trained."""
+        return nullcontext()
 
     def any(self, flag: bool) -> bool:
         """Returns whether a flag is set on at least one machine.
@@ -109,20 +123,132 @@ class Cluster:
         return total
 
 
-def choose_strategy(recipe: Recipe) -> "tf.distribute.Strategy | None":
-    """Returns the `tf.distribute` strategy for `training.devices`.
+class JaxCluster(Cluster):
+    """The same on JAX.
 
-    Call it before anything else of TensorFlow: devices are divided, and
-    machines connect, when TensorFlow starts. On another backend of Keras there
-    is none.
+    Args:
+        distribution: `keras.distribution.DataParallel` over all devices of all
+            processes, or `None` for one device.
+    """
+
+    def __init__(
+        self, distribution: "keras.distribution.DataParallel | None"
+    ) -> None:
+        super().__init__(None)
+        self.distribution = distribution
+
+    @property
+    def num_replicas(self) -> int:
+        """The number of devices of all processes."""
+        return self.distribution.num_model_replicas if self.distribution else 1
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this is the first process, which writes the run."""
+        import jax
+
+        return jax.process_index() == 0
+
+    def fit_scope(self) -> AbstractContextManager[Any]:
+        """Returns a context in which a model is made and trained."""
+        return self.distribution.scope() if self.distribution else nullcontext()
+
+    @property
+    def asks_others(self) -> bool:
+        """Whether `any` waits for other processes."""
+        import jax
+
+        return jax.process_count() > 1
+
+    def any(self, flag: bool) -> bool:
+        """Returns whether a flag is set in at least one process."""
+        if not self.asks_others:
+            return flag
+        from jax.experimental import multihost_utils
+
+        return bool(multihost_utils.process_allgather(np.array(flag)).any())
+
+
+def choose_cluster(recipe: Recipe) -> Cluster:
+    """Returns the devices for `training.devices`, of this process and others.
+
+    Call it before anything else of the backend: devices are divided, and
+    machines connect, when it starts.
 
     Raises:
         InputError: if the backend cannot train the recipe, there are too few
             devices, or machines cannot connect.
     """
-    if not trains_on_tensorflow():
-        _check_backend(recipe)
-        return None
+    if trains_on_tensorflow():
+        return Cluster(choose_strategy(recipe))
+    _check_backend(recipe)
+    devices = recipe.training.devices
+    if os.environ.get(JAX_ADDRESSES):
+        _connect_jax()
+        # As with TensorFlow, all devices of all machines.
+        devices = "all"
+    found = keras.distribution.list_devices()
+    number = len(found) if devices == "all" else int(devices)
+    if number > len(found):
+        raise InputError(
+            f"`training.devices` must be at most {len(found)}, the devices "
+            f"that JAX has here ({found[0].partition(':')[0]}). Received: "
+            f"{number}. To divide a CPU, set the environment variable "
+            f"XLA_FLAGS=--xla_force_host_platform_device_count={number}."
+        )
+    if number == 1:
+        return JaxCluster(None)
+    return JaxCluster(
+        keras.distribution.DataParallel(
+            devices=found[:number],
+            # Each process reads its own rows.
+            auto_shard_dataset=False,
+        )
+    )
+
+
+def _connect_jax() -> None:
+    """Connects the processes of JAX that Keras' variables name."""
+    names = (JAX_ADDRESSES, *_JAX_NUMBERS)
+    given = {name: os.environ.get(name, "") for name in names}
+    addresses, count, number = given.values()
+    is_right = (
+        count.isdecimal()
+        and number.isdecimal()
+        and int(number) < int(count)
+        and all(map(_is_address, addresses.split(",")))
+        # The first is enough.
+        and len(addresses.split(",")) in (1, int(count))
+    )
+    if not is_right:
+        raise InputError(
+            f'The environment must have {JAX_ADDRESSES}, "host:port" of the '
+            f"first process or of each, and {' and '.join(_JAX_NUMBERS)}, how "
+            "many there are and which this one is, from 0. Received: "
+            f"{', '.join(f'{name}={text!r}' for name, text in given.items())}."
+        )
+    import jax
+
+    if jax.distributed.is_initialized():
+        return
+    try:
+        keras.distribution.initialize()
+    except (ValueError, RuntimeError) as error:
+        raise InputError(
+            f"The processes of {JAX_ADDRESSES} could not connect "
+            f"({addresses}): {error}"
+        ) from error
+
+
+def choose_strategy(recipe: Recipe) -> "tf.distribute.Strategy | None":
+    """Returns the `tf.distribute` strategy for `training.devices`.
+
+    Call it before anything else of TensorFlow: devices are divided, and
+    machines connect, when TensorFlow starts.
+
+    Raises:
+        InputError: if there are too few devices, or machines cannot connect.
+    """
     import tensorflow as tf
 
     text = os.environ.get("TF_CONFIG")
@@ -217,16 +343,10 @@ def _check_backend(recipe: Recipe) -> None:
         )
     if os.environ.get("TF_CONFIG"):
         raise InputError(
-            "TF_CONFIG sets up several machines, which need TensorFlow. Unset "
-            "it, or set KERAS_BACKEND=tensorflow."
+            "TF_CONFIG sets up several machines of TensorFlow. Unset it and "
+            f"set {JAX_ADDRESSES}, or set KERAS_BACKEND=tensorflow."
         )
-    training = recipe.training
-    if training.devices not in (1, "all"):
-        raise InputError(
-            "`training.devices` must be 1 on JAX, which trains on the first "
-            f"device; more need TensorFlow. Received: {training.devices}."
-        )
-    if training.batch_tokens == "auto":
+    if recipe.training.batch_tokens == "auto":
         raise InputError(
             "`training.batch_tokens` must be a number on JAX, which would "
             "compile every number tried for a minute. Received: 'auto'."
@@ -236,9 +356,34 @@ def _check_backend(recipe: Recipe) -> None:
 def is_lost_machine(error: Exception) -> bool:
     """Returns whether an error means that another machine was lost."""
     if not trains_on_tensorflow():
-        return False
+        return _is_lost_process(error)
     import tensorflow as tf
 
     return isinstance(
         error, tf.errors.UnavailableError | tf.errors.AbortedError
     )
+
+
+# What collects from other processes, on CPUs and on GPUs, and what connects
+# them; JAX has one type for all errors of a device.
+_BETWEEN_PROCESSES = re.compile("gloo|nccl|rccl|coordination|heartbeat", re.I)
+
+
+def _is_lost_process(error: Exception) -> bool:
+    import jax
+
+    is_lost = (
+        jax.process_count() > 1
+        and isinstance(error, jax.errors.JaxRuntimeError)
+        and _BETWEEN_PROCESSES.search(str(error)) is not None
+    )
+    if is_lost:
+        # At exit JAX would wait for the lost one, then abort with a dump.
+        atexit.register(_exit_at_once)
+    return is_lost
+
+
+def _exit_at_once() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1)

@@ -7,8 +7,7 @@ distilled/held_out-2/        the same for the text of the second group of
                              teachers, if it has its own
 distilled/translated-1       the translations, one file per group of teachers,
                              until they are joined with the recipe's pairs;
-                             until complete, `translated-1.partial` and
-                             `translated-1.journal`
+                             until complete, parts in `translated-1.parts`
 distilled/train.source       the student's text: the recipe's pairs, then the
 distilled/train.target       same lines translated
 """
@@ -27,15 +26,16 @@ from relative_attention.decoding import Translation
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
 from relative_attention.evaluation import sentence_scores
+from relative_attention.files import file_in_parts
 from relative_attention.files import file_sha256
 from relative_attention.files import read_json_object
-from relative_attention.files import resumable_file
 from relative_attention.files import write_json
 from relative_attention.files import write_lines
 from relative_attention.recipes.recipe import Recipe
 from relative_attention.runs.report import Report
 from relative_attention.runs.texts import hold_out
 from relative_attention.runs.translate_text import TranslationProgress
+from relative_attention.runs.translate_text import lines_in_parts
 from relative_attention.runs.translate_text import read_chunks
 from relative_attention.zoo import find_model
 
@@ -220,24 +220,27 @@ def _translate(
     """
     if path.is_file():
         return
-    with resumable_file(path, _comparable(origin), {"lines": 0}) as output:
-        num_lines, num_before = count_lines(source), output.counts["lines"]
-        rest = range(num_before, num_lines)
-        progress = TranslationProgress(num_lines, num_before)
-        if references is not None:
-            targets = read_chunks(references, rest)
-        for chunk in read_chunks(source, rest):
+    num_lines = count_lines(source)
+    every = range(num_lines)
+    targets = read_chunks(references or source, every)
+    with file_in_parts(path, _comparable(origin), report=report) as parts:
+        num_done = lines_in_parts(len(parts), num_lines)
+        progress = TranslationProgress(num_lines, num_done)
+        for number, chunk in enumerate(read_chunks(source, every)):
+            target = next(targets)
+            # An earlier process may have made this part.
+            if number in parts:
+                continue
             if references is None:
                 found = translator.search(chunk)
             else:
                 found = closest_translations(
                     translator.search(chunk, num_results=origin["closest_of"]),
-                    next(targets),
+                    target,
                     tokenize,
                 )
-            output.write("".join(f"{one.text}\n" for one in found).encode())
-            num_done = output.counts["lines"] + len(chunk)
-            output.keep(lines=num_done)
+            parts.add(number, "".join(f"{t.text}\n" for t in found).encode())
+            num_done += len(chunk)
             report(f"translated {progress.line(num_done)}")
 
 

@@ -3,6 +3,9 @@
 Why not Keras' `TensorBoard` and `CSVLogger`? The first needs TensorFlow, which
 a run on JAX lacks, and has no histograms by head, pictures or texts. The second
 appends rows, and would keep rows of updates that a crash has undone.
+Why not `tensorboardX`? It takes pixels and not PNG files, builds no tables of
+text, prints a line for each `nan`, and two writers in one second overwrite each
+other; it would save 20 lines, and be one more package.
 """
 
 import csv

@@ -19,6 +19,7 @@ from relative_attention.plot import training_curve
 from relative_attention.plot.figure import figure_png
 from relative_attention.recipes.sections import DataSection
 from relative_attention.runs.callbacks import ProgressLine
+from relative_attention.runs.callbacks import Speed
 from relative_attention.runs.logs import ChartLog
 from relative_attention.runs.logs import EventLog
 from relative_attention.runs.logs import Record
@@ -28,6 +29,7 @@ from relative_attention.runs.progress import RunProgress
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import bleu_tokenizer
 from relative_attention.training import averaged_weights
+from relative_attention.training.update import on_one_device
 
 # More sentences would add little, and are translated many times.
 _MOST_SENTENCES = 1000
@@ -37,19 +39,20 @@ _NUM_SAMPLES = 5
 def monitoring_callbacks(
     data: PreparedData, progress: RunProgress
 ) -> list[keras.callbacks.Callback]:
-    """Returns the callbacks that show the progress of training.
+    """Returns the callbacks that measure and show the progress of training.
 
     Put them after `ValidationBleu`, which adds to the logs, and before
-    `progress`, which records what they add: `learning_rate` and
-    `tokens_per_second`. They only read weights and logs; of several machines
-    only the chief has them.
+    `progress`, which records what `Speed` adds. All but `Speed` only read
+    weights and logs. Of several machines only the chief has them.
     """
     event_log = EventLog(progress.directory / "logs")
+    speed = Speed(progress.resumed_logs.get("tokens", 0.0))
     callbacks: list[keras.callbacks.Callback] = [
+        speed,
         ProgressLine(
+            speed,
             progress.total_steps,
             num_steps=lambda: progress.step,
-            first_tokens=progress.resumed_logs.get("tokens", 0.0),
             seconds_left=progress.seconds_left,
         ),
         ChartLog(event_log, lambda: progress.step),
@@ -102,7 +105,7 @@ class ValidationBleu(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         if (epoch + 1) % self.every == 0 and logs is not None:
-            with averaged_weights(self.model):
+            with averaged_weights(self.model), on_one_device(self.model):
                 hypotheses = _translate(self._translator, self._sources)
             bleu = corpus_bleu(
                 hypotheses, self._references, tokenize=self.tokenize
@@ -152,7 +155,7 @@ class PictureLog(keras.callbacks.Callback):
         )
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        with averaged_weights(self.model):
+        with averaged_weights(self.model), on_one_device(self.model):
             if self._pairs:
                 self._write_samples()
                 if self._draws:

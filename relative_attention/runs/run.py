@@ -24,7 +24,7 @@ from relative_attention.data import Vocabulary
 from relative_attention.decoding.translator import DecodingSection
 from relative_attention.errors import InputError
 from relative_attention.errors import is_out_of_memory
-from relative_attention.files import lock_run
+from relative_attention.files import lock_directory
 from relative_attention.models import Transformer
 from relative_attention.recipes.recipe import Recipe
 from relative_attention.recipes.sections import TrainingSection
@@ -34,7 +34,7 @@ from relative_attention.runs.callbacks import StopSignals
 from relative_attention.runs.checkpoint import average_checkpoints
 from relative_attention.runs.checkpoint import checkpoint_bytes
 from relative_attention.runs.cluster import Cluster
-from relative_attention.runs.cluster import choose_strategy
+from relative_attention.runs.cluster import choose_cluster
 from relative_attention.runs.cluster import is_lost_machine
 from relative_attention.runs.cluster import trains_on_tensorflow
 from relative_attention.runs.corpus_defaults import follow_corpus
@@ -88,9 +88,9 @@ def train(
 ) -> dict[str, Any]:
     """Trains the model of a recipe and scores it.
 
-    It uses the devices of the recipe; on Keras' JAX backend, the first device.
-    With TensorFlow and `TF_CONFIG` in the environment this process is one of
-    several machines, which share `output`. The first machine writes it.
+    It uses the devices of the recipe. With `TF_CONFIG` in the environment, or
+    on JAX `KERAS_DISTRIBUTION_JOB_ADDRESSES`, this process is one of several,
+    which share `output`. The first writes it.
 
     Args:
         recipe: A `Recipe`.
@@ -121,15 +121,15 @@ def train(
     """
     output = pathlib.Path(output)
     resume = check_resume(output, resume)
-    # TensorFlow's devices must be set before anything else.
-    cluster = Cluster(choose_strategy(recipe))
+    # Devices must be set, and machines connect, before anything else.
+    cluster = choose_cluster(recipe)
     report = (report or print_error) if cluster.is_chief else say_nothing
     inputs = find_inputs(recipe, output, data_directory, resume, overwrite)
     # Recorded now, as the code may change during a long run.
     origin = provenance()
     precision, reason = choose_precision(recipe.training.precision)
     # Before anything of an existing run is changed.
-    with lock_run(output, cluster.is_chief, report):
+    with lock_directory(output, cluster.is_chief, report):
         with cluster.chief_first():
             before = output if resume else None
             recipe = follow_start(
@@ -148,9 +148,10 @@ def train(
             data = prepare_data(recipe, inputs, output, report)
         report(f"precision: {precision} ({reason})")
         run = TrainingRun(recipe, data, cluster, precision, output, report)
-        run.prepare(inputs.initial_weights)
-        with StopSignals() as signals:
-            run.fit(signals)
+        with cluster.fit_scope():
+            run.prepare(inputs.initial_weights)
+            with StopSignals() as signals:
+                run.fit(signals)
         with cluster.chief_first():
             if cluster.is_chief:
                 origin.update(distilled_from(recipe, output))

@@ -18,7 +18,7 @@ from relative_attention.saving.model_directory import model_sha256
 from relative_attention.zoo import find_model
 
 # Lines that are translated before any is written: enough to sort by length.
-# They are in memory, and may be lost.
+# They are in memory, and may be lost. A part of a long job has as many.
 CHUNK_LINES = 2000
 
 
@@ -26,6 +26,11 @@ def read_chunks(path: pathlib.Path | str, lines: range) -> Iterator[list[str]]:
     """Yields some lines of a text in chunks for translation."""
     some = itertools.islice(read_lines(path), lines.start, lines.stop)
     yield from batched(some, CHUNK_LINES)
+
+
+def lines_in_parts(num_parts: int, num_lines: int) -> int:
+    """Returns how many of the lines of a text some of its parts have."""
+    return min(num_parts * CHUNK_LINES, num_lines)
 
 
 def shard_lines(num_lines: int, number: int, num_shards: int) -> range:
@@ -80,6 +85,7 @@ def translation_origin(
         },
         **{word: getattr(translator, name) for name, word in _SETTINGS.items()},
         **options,
+        "number of lines in a part": CHUNK_LINES,
     }
 
 

@@ -21,6 +21,7 @@ from keras import ops
 
 from relative_attention.argument_checks import checked_number
 from relative_attention.tensor_type import Tensor
+from relative_attention.training.update import on_devices_of
 
 # How fast the momentum warms up; see `AveragingAdam`.
 _WARM_UP = 9
@@ -219,7 +220,7 @@ def averaged_weights(model: keras.Model) -> Iterator[None]:
         yield
     finally:
         for (variable, _), value in zip(pairs, raw):
-            variable.assign(value)
+            variable.assign(on_devices_of(variable, value))
 
 
 class AveragedValidation(keras.callbacks.Callback):

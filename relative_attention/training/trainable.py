@@ -26,8 +26,12 @@ from relative_attention.tensor_type import Tensor
 from relative_attention.training.losses import MaskedCrossEntropy
 from relative_attention.training.metrics import Perplexity
 from relative_attention.training.metrics import TokenAccuracy
+from relative_attention.training.update import jax_distribution
 from relative_attention.training.update import jax_step
 from relative_attention.training.update import on_all_replicas
+from relative_attention.training.update import on_jax_replicas
+from relative_attention.training.update import own_rows
+from relative_attention.training.update import rows_for_devices
 from relative_attention.training.update import supports_own_step
 from relative_attention.training.update import tensorflow_step
 
@@ -38,22 +42,11 @@ if TYPE_CHECKING:
 _OF_UPDATES = ("gradient_norm", "skipped")
 
 
-class TrainableModel(keras.Model):
-    """A Keras model of token ids whose steps are exact under `tf.distribute`.
-
-    With `MaskedCrossEntropy`, a step on several replicas of a strategy equals
-    the step of one replica on the whole batch. This holds for unequal numbers
-    of tokens or rows, gradient clipping, loss scaling and gradient
-    accumulation. `fit` shows these metrics: `loss`, the mean over tokens;
-    `tokens`, the number of source and target tokens; and, in training only,
-    `gradient_norm`, the mean gradient norm before clipping, and `skipped`. An
-    update whose loss or gradient is not finite is skipped on all replicas.
-
-    On JAX the step runs on one device; on PyTorch it is Keras' own.
-
-    Args:
-        **kwargs: arguments of `keras.Model`: `name`, `dtype`.
-    """
+# A base class before `keras.Model`, not below it: Keras puts `Functional` among
+# all bases of a task of KerasHub that are Keras models. It would then be a base
+# of `Transformer`, too, which has no graph of inputs and outputs.
+class ExactSteps(keras.Model if TYPE_CHECKING else object):  # type: ignore[misc]
+    """The methods of `TrainableModel`, for a class that is a Keras model."""
 
     train_function: Callable[..., Any] | None
     test_function: Callable[..., Any] | None
@@ -209,14 +202,8 @@ class TrainableModel(keras.Model):
         """
         # Keras leaves this to classes that override `compile`.
         config = keras.saving.deserialize_keras_object(config)
-        # Files of commit 51ab9de have this key.
-        consistency = config.pop("consistency", None)
-        if consistency is not None:
-            warnings.warn(
-                f"The model was compiled with consistency={consistency}, an "
-                "option that only commit 51ab9de has. It trains without it.",
-                stacklevel=2,
-            )
+        # In older `.keras` files; such an option is no more.
+        config.pop("consistency", None)
         steps = config.get("accumulation_steps", 1)
         if steps != 1 and not supports_own_step():
             config["accumulation_steps"] = 1
@@ -235,6 +222,10 @@ class TrainableModel(keras.Model):
     ) -> keras.callbacks.History:
         """Trains the model as `keras.Model.fit`, also on `TokenBatches`.
 
+        On several devices of JAX, rows of zeros are added to arrays and to
+        `TokenBatches`, so that the devices get equal numbers of rows; other
+        data must have batches that they can share.
+
         Args:
             x: also `TokenBatches`. An epoch is then one of theirs, in their
                 order, unless `steps_per_epoch` is given. `initial_epoch` is
@@ -246,10 +237,12 @@ class TrainableModel(keras.Model):
 
         Raises:
             ValueError: if there is a `class_weight`, which Keras would apply
-                to whole rows.
+                to whole rows; or if several devices of JAX cannot share a
+                batch equally.
         """
         kwargs = _by_name(keras.Model.fit, x, *args, **kwargs)
         _check_class_weight(kwargs.get("class_weight"))
+        kwargs = self._shared_by_devices(kwargs)
         x = kwargs.pop("x")
         if _are_batches(x):
             steps = kwargs.get("steps_per_epoch") or len(x)
@@ -273,7 +266,7 @@ class TrainableModel(keras.Model):
         """
         kwargs = _by_name(keras.Model.train_on_batch, *args, **kwargs)
         _check_class_weight(kwargs.get("class_weight"))
-        return super().train_on_batch(**kwargs)
+        return super().train_on_batch(**self._shared_by_devices(kwargs))
 
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Evaluates the model as `keras.Model.evaluate`.
@@ -282,9 +275,27 @@ class TrainableModel(keras.Model):
             x: also `TokenBatches`, of which every pair is used once.
             *args, **kwargs: as for `keras.Model.evaluate`.
         """
+        kwargs = _by_name(keras.Model.evaluate, x, *args, **kwargs)
         if _are_batches(x):
-            x = evaluation_data(x)
-        return super().evaluate(x, *args, **kwargs)
+            kwargs["x"] = evaluation_data(x)
+        else:
+            kwargs = self._shared_by_devices(kwargs)
+        return super().evaluate(**kwargs)
+
+    def _shared_by_devices(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Returns arguments of `fit` whose arrays JAX' devices can share."""
+        # With another loss, rows that are added would count.
+        if jax_distribution() is None or self._token_loss is None:
+            return kwargs
+        names = [n for n in ("x", "y", "sample_weight") if n in kwargs]
+        arrays = [kwargs[name] for name in names]
+        if _are_arrays(arrays):
+            _check_shares(kwargs)
+            kwargs = {**kwargs, **dict(zip(names, rows_for_devices(arrays)))}
+        validation = kwargs.get("validation_data")
+        if isinstance(validation, tuple) and _are_arrays(validation):
+            kwargs = {**kwargs, "validation_data": rows_for_devices(validation)}
+        return kwargs
 
     # === A step ===
 
@@ -301,7 +312,11 @@ class TrainableModel(keras.Model):
         if backend == "tensorflow":
             return tensorflow_step(self, *args)
         if backend == "jax":
-            return jax_step(self, *args)
+
+            def step(state: Any, data: Any) -> tuple[dict[str, Tensor], Any]:
+                return jax_step(self, state, data)
+
+            return on_jax_replicas(self, step, *args)
         return super().train_step(*args)
 
     def token_scores(
@@ -369,6 +384,8 @@ class TrainableModel(keras.Model):
             loss = super().compute_loss(
                 x, y, y_pred, sample_weight, training=training
             )
+            if keras.backend.backend() == "jax" and num_replicas() > 1:
+                loss = self._share_of_replica(loss)
             if in_parts:
                 # The mean over the rows of this part, plus the regularizers.
                 # Keras divides both by the number of replicas.
@@ -391,6 +408,14 @@ class TrainableModel(keras.Model):
                     sample_weight=ops.sum(token_weights(y, sample_weight)),
                 )
         return loss
+
+    def _share_of_replica(self, loss: Tensor) -> Tensor:
+        """Divides as Keras does under `tf.distribute`, for replicas of JAX."""
+        if self._token_loss is None:
+            return loss / num_replicas()
+        # The loss is a share already, regularizers are not.
+        regularization = sum(map(ops.sum, self.losses))
+        return loss - regularization * (1 - 1 / num_replicas())
 
     def _check_added_losses(self) -> None:
         """Refuses losses added in a call, which would only be of a part."""
@@ -420,11 +445,11 @@ class TrainableModel(keras.Model):
             Dict of the metrics, without those of updates; on JAX the pair of
             it and the new state.
         """
-        results = super().test_step(*args)
+        step = super().test_step
         if keras.backend.backend() == "jax":
-            results, state = results
+            results, state = on_jax_replicas(self, step, *args)
             return _without_updates(results), state
-        return _without_updates(results)
+        return _without_updates(step(*args))
 
     # === Several replicas ===
 
@@ -477,6 +502,26 @@ class TrainableModel(keras.Model):
         if self._is_replicated():
             iterator, data_batch = None, self.symbolic_batch()
         super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
+
+
+class TrainableModel(ExactSteps, keras.Model):
+    """A Keras model of token ids whose steps are exact on several devices.
+
+    With `MaskedCrossEntropy`, a step on several replicas equals the step of one
+    replica on the whole batch. Replicas are those of a `tf.distribute` strategy
+    or, on JAX, the devices of `keras.distribution.DataParallel`. This holds for
+    unequal numbers of tokens or rows, gradient clipping, loss scaling and
+    gradient accumulation. `fit` shows these metrics: `loss`, the mean over
+    tokens; `tokens`, the number of source and target tokens; and, in training
+    only, `gradient_norm`, the mean gradient norm before clipping, and
+    `skipped`. An update whose loss or gradient is not finite is skipped on all
+    replicas.
+
+    On PyTorch the step is Keras' own.
+
+    Args:
+        **kwargs: arguments of `keras.Model`: `name`, `dtype`.
+    """
 
 
 def metric_sums(model: keras.Model) -> list[float]:
@@ -564,7 +609,9 @@ def _by_name(
 ) -> dict[str, Any]:
     """Returns the arguments of a method of Keras by their names."""
     bound = inspect.signature(method).bind(None, *args, **kwargs).arguments
-    return {name: bound[name] for name in bound if name != "self"}
+    # Keras passes more to its own `evaluate`.
+    more = bound.pop("kwargs", {})
+    return {name: bound[name] for name in bound if name != "self"} | more
 
 
 def _check_class_weight(class_weight: Any) -> None:
@@ -576,6 +623,33 @@ def _check_class_weight(class_weight: Any) -> None:
             f"{class_weight}. To weight tokens or sentences, pass "
             "`sample_weight`, float (B, T) or (B,), or data of triples "
             "(inputs, labels, weights)."
+        )
+
+
+def _are_arrays(nest: Any) -> bool:
+    """Tells whether a nest has arrays and `None`s alone, and an array."""
+    leaves = [leaf for leaf in keras.tree.flatten(nest) if leaf is not None]
+    return bool(leaves) and all(
+        hasattr(leaf, "__array__") and len(getattr(leaf, "shape", ())) > 0
+        for leaf in leaves
+    )
+
+
+def _check_shares(kwargs: dict[str, Any]) -> None:
+    """Refuses batches of arrays that JAX' devices cannot share equally."""
+    distribution: Any = jax_distribution()
+    count = distribution.num_model_replicas
+    size = kwargs.get("batch_size") or 32  # Keras' default.
+    if size % count:
+        raise ValueError(
+            f"`batch_size` must be a multiple of {count}, the number of "
+            f"devices. Received: batch_size={size}."
+        )
+    if kwargs.get("validation_split"):
+        raise ValueError(
+            "`validation_split` must be 0 on several devices of JAX. "
+            f"Received: validation_split={kwargs['validation_split']}. Pass "
+            "`validation_data`."
         )
 
 
@@ -642,7 +716,7 @@ class _BatchesOf(keras.utils.PyDataset):
         self._batch = batch
 
     def __getitem__(self, index: int) -> Any:
-        return self._batch(index)
+        return own_rows(self._batch(index))
 
 
 def train_data(batches: Any, first_step: int) -> Any:

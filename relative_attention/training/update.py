@@ -6,14 +6,19 @@ and the seeds of dropout advance when a data set has ended; and the loss that it
 shows is a mean of means. Here a batch goes through
 
     1. loss and gradients, of all its rows or of one part after another;
-    2. their sums over all replicas (`tf.distribute`);
+    2. their sums over all replicas (`sum_over_replicas`);
     3. the metrics;
     4. the update, unless the loss or a gradient is not finite.
 
 Both backends share `loss_of_rows` and `count_step`. `TrainableModel`
 (`trainable.py`) has `compute_loss`, which an evaluation also calls.
+
+A replica runs the step of one device on its rows of the batch. On TensorFlow it
+is a device of `tf.distribute` (`on_all_replicas`), on JAX one of
+`keras.distribution.DataParallel` (`on_jax_replicas`).
 """
 
+import contextlib
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -21,8 +26,10 @@ from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
+from relative_attention.ops.backend import jax_replica
 from relative_attention.ops.backend import num_replicas
 from relative_attention.ops.backend import sizes
 from relative_attention.ops.backend import sum_over_replicas
@@ -385,15 +392,176 @@ def on_all_replicas(
 # have the values that were handed over, and keep aside what is assigned.
 
 
+def jax_distribution() -> keras.distribution.DataParallel | None:
+    """Returns the devices of `keras.distribution` that share a batch, if any.
+
+    `None` also for a single device.
+    """
+    if keras.backend.backend() != "jax":
+        return None
+    found = keras.distribution.distribution()
+    if not isinstance(found, keras.distribution.DataParallel):
+        return None
+    return found if found.num_model_replicas > 1 else None
+
+
+def on_jax_replicas(
+    model: keras.Model,
+    step: Callable[[Any, Any], tuple[Any, Any]],
+    state: Any,
+    data: Any,
+) -> tuple[dict[str, Tensor], Any]:
+    """Makes a step on every device of `keras.distribution.DataParallel`.
+
+    Each device runs the program of one device on its own rows. Without this,
+    XLA would divide that program itself: it would gather the rows of all
+    devices wherever a loop or a random draw goes over them.
+
+    Args:
+        model: compiled and built `TrainableModel`.
+        step: function of a state and a replica's rows of a batch that returns
+            a dict of metrics and the new state.
+        state: tuple of lists of the values of variables, the metrics' last.
+        data: a batch, divided among the devices.
+
+    Returns:
+        Pair of the dict of the metrics and the new state, as of `step`.
+    """
+    distribution = jax_distribution()
+    if distribution is None:
+        return step(state, data)
+    import jax
+
+    axis, count = distribution.batch_dim_name, distribution.num_model_replicas
+    *variables, of_metrics = state
+
+    def on_replica(variables: Any, data: Any) -> tuple[Any, list[Tensor]]:
+        with jax_replica(axis, count):
+            # Metrics are sums, so those of the replicas' rows add up.
+            zeros = [ops.zeros(v.shape, v.dtype) for v in of_metrics]
+            _, (*variables, sums) = step((*variables, zeros), data)
+            trainable, others, *rest = variables
+            # Equal on all, but for moving averages of batches.
+            means = [
+                sum_over_replicas(value) / count
+                if keras.backend.is_float_dtype(str(value.dtype))
+                else value
+                for value in others
+            ]
+            return (trainable, means, *rest), sum_over_replicas(sums)
+
+    variables, sums = jax.shard_map(
+        on_replica,
+        mesh=distribution.device_mesh.backend_mesh,
+        in_specs=(jax.P(), jax.P(axis)),
+        out_specs=jax.P(),
+        check_vma=False,
+    )(variables, data)
+    of_metrics = [old + new for old, new in zip(of_metrics, sums)]
+    with _scope(model.metrics_variables, of_metrics):
+        logs = model.get_metrics_result()
+    return logs, (*variables, of_metrics)
+
+
+def own_rows(batch: Any) -> Any:
+    """Returns the rows of a batch that this process gives to its devices.
+
+    Every device has the same number of rows. The rows of zeros that are added
+    at the end do not count.
+
+    Args:
+        batch: nest of arrays `(R, ...)`, the same in all processes. `None`s in
+            it are kept.
+
+    Returns:
+        The nest; without several devices of JAX, `batch`.
+    """
+    if jax_distribution() is None:
+        return batch
+    import jax
+
+    number, count = jax.process_index(), jax.process_count()
+
+    def cut(rows: Any) -> Any:
+        size = len(rows) // count
+        return rows[number * size : (number + 1) * size]
+
+    return _map(cut, rows_for_devices(batch, count))
+
+
+def rows_for_devices(batch: Any, num_processes: int = 1) -> Any:
+    """Adds rows of zeros, so that JAX' devices have equal numbers of rows.
+
+    Args:
+        batch: nest of arrays `(R, ...)`. `None`s in it are kept.
+        num_processes: int. Of how many processes the devices share the rows.
+
+    Returns:
+        The nest; without several devices of JAX, `batch`.
+    """
+    distribution = jax_distribution()
+    if distribution is None:
+        return batch
+    import jax
+
+    count = distribution.num_model_replicas
+    count = count // jax.process_count() * num_processes
+
+    def pad(rows: Any) -> np.ndarray:
+        widths = [(0, -len(rows) % count), *[(0, 0)] * (rows.ndim - 1)]
+        return np.pad(np.asarray(rows), widths)
+
+    return _map(pad, batch)
+
+
+@contextlib.contextmanager
+def on_one_device(model: keras.Model) -> Iterator[None]:
+    """Reads a model's weights from one device of this process.
+
+    Within this context JAX translates on that device. Otherwise all devices
+    would do the same work, and all processes would have to take part.
+
+    Args:
+        model: built Keras model.
+    """
+    if jax_distribution() is None:
+        yield
+        return
+    values: Any = [
+        (weight, weight.value.addressable_data(0)) for weight in model.weights
+    ]
+    with keras.StatelessScope(state_mapping=values):
+        yield
+
+
+def on_devices_of(variable: keras.Variable, values: np.ndarray) -> Any:
+    """Copies values to the devices that a variable is on, to be assigned.
+
+    An assignment to devices of several processes would make all of them
+    compare what they assign.
+
+    Returns:
+        Tensor; without several devices of JAX, `values`.
+    """
+    if jax_distribution() is None:
+        return values
+    import jax
+
+    sharding = variable.value.sharding
+    return jax.make_array_from_callback(
+        values.shape, sharding, lambda index: values[index]
+    )
+
+
 def jax_step(
     model: keras.Model, state: State, data: Any
 ) -> tuple[dict[str, Tensor], State]:
-    """Makes one update, as `tensorflow_step` on one replica.
+    """Makes one update, as `tensorflow_step`.
 
     Args:
         model: compiled and built `TrainableModel`.
         state: the values of its variables.
-        data: a batch, as for `keras.Model.train_step`.
+        data: a replica's rows of a batch, as for `keras.Model.train_step`.
 
     Returns:
         Pair of the dict of the metrics and the new values.
@@ -403,16 +571,18 @@ def jax_step(
     trainable, _, of_optimizer, _ = state
     optimizer = model.optimizer
     batch = keras.utils.unpack_x_y_sample_weight(data)
-    num_tokens = ops.sum(token_weights(*batch[1:]))
+    own_tokens = ops.sum(token_weights(*batch[1:]))
+    num_tokens = sum_over_replicas(own_tokens)
     loss, gradients, non_trainable, of_metrics = _jax_gradients(
         model, state, batch, num_tokens
     )
+    loss, *gradients = sum_over_replicas([loss, *gradients])
     norm = ops.sqrt(sum(ops.sum(ops.square(g)) for g in gradients))
     with _scope(optimizer.variables, of_optimizer):
         loss_scale = optimizer.scale_loss(ops.ones((), "float32"))
     with _scope(model.metrics_variables, of_metrics) as scope:
         is_usable = count_step(
-            model, loss, num_tokens, norm / loss_scale, loss_scale
+            model, loss, own_tokens, norm / loss_scale, loss_scale
         )
         logs = model.get_metrics_result()
     of_metrics = _values(scope, model.metrics_variables)

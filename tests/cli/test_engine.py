@@ -8,7 +8,7 @@ import relative_attention as ra
 from relative_attention.runs import translate_text
 from relative_attention.saving import model_directory
 from tests.cli.conftest import check_refused
-from tests.export.tiny_models import SENTENCES
+from tests.small_models import SENTENCES
 
 MAIN = "import sys; from relative_attention.cli import main; sys.exit(main())"
 ENGINE = ["--engine", "ctranslate2", "--threads", "1"]

@@ -7,7 +7,7 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.data.fixed_shape_batches import choose_lengths
-from tests.words_model import corpus_of
+from tests.small_models import corpus_of
 
 TOKENS = 60
 

@@ -7,7 +7,7 @@ import pytest
 
 import relative_attention as ra
 from tests.data.batch_arrays import assert_same_batch
-from tests.words_model import corpus_of as random_corpus
+from tests.small_models import corpus_of as random_corpus
 
 BUDGET = 120
 JOIN = {"join": 4, "join_share": 0.5}

@@ -3,6 +3,8 @@
 import codecs
 import dataclasses
 import gzip
+import io
+import itertools
 import os
 import re
 
@@ -10,7 +12,7 @@ import pytest
 
 from relative_attention import InputError
 from relative_attention import ParallelCorpus
-from relative_attention.data.lines import ArrivingLines
+from relative_attention.data.lines import arriving_lines
 from relative_attention.data.lines import count_lines
 from relative_attention.data.lines import find_text_file
 from relative_attention.data.lines import read_lines
@@ -160,29 +162,26 @@ def test_error_when_a_side_is_a_pipe(corpus, tmp_path):
         given.check()
 
 
-@pytest.fixture
-def pipe():
-    """A pair of a reader of lines and a function that writes."""
+def test_lines_of_a_pipe_come_as_they_are_written():
     read, write = os.pipe()
-    reader, writer = os.fdopen(read, "rb"), os.fdopen(write, "wb", 0)
-    yield ArrivingLines(reader), writer
-    writer.close()
-    reader.close()
+    with os.fdopen(read, "rb") as reader, os.fdopen(write, "wb", 0) as writer:
+        chunks = arriving_lines(reader, "a pipe")
+        writer.write(codecs.BOM_UTF8 + b"one\n")
+        assert next(chunks) == ["one"]
+        writer.write("two\r\n\nthr\u00fc".encode()[:-1])
+        assert next(chunks) == ["two", ""]
+        writer.write("\u00fc".encode()[-1:])
+        writer.close()
+        # The end makes it a line.
+        assert next(chunks) == ["thr\u00fc"]
+        assert list(chunks) == []
 
 
-def test_line_is_ready_when_it_is_whole(pipe):
-    lines, writer = pipe
-    assert not lines.is_ready(0)
-    writer.write(b"on")
-    assert not lines.is_ready(0)
-    writer.write(b"e\ntwo\nthr")
-    assert lines.is_ready(0)
-    assert [next(lines), next(lines)] == [b"one\n", b"two\n"]
-    assert not lines.is_ready(0)
-    writer.write(b"ee")
-    writer.close()
-    # The end makes it a line, and is there then.
-    assert lines.is_ready(10)
-    assert next(lines) == b"three"
-    assert lines.is_ready(0)
-    assert list(lines) == []
+@pytest.mark.parametrize("block_size", [1, 5, 1 << 17])
+def test_lines_of_a_stream_are_the_same_in_blocks_of_any_size(block_size):
+    content = "one\r\n\ntwo\nf\u00fcr".encode()
+    chunks = arriving_lines(io.BytesIO(content), "it", block_size)
+    assert [*itertools.chain(*chunks)] == ["one", "", "two", "f\u00fcr"]
+    chunks = arriving_lines(io.BytesIO(content + b"\n\xff"), "it", block_size)
+    with pytest.raises(InputError, match="it, line 5: not valid UTF-8"):
+        list(chunks)

@@ -8,7 +8,7 @@ import pytest
 from relative_attention import TokenBatches
 from tests.data.batch_arrays import arrays
 from tests.data.batch_arrays import assert_same_batches
-from tests.words_model import corpus_of
+from tests.small_models import corpus_of
 
 BUDGET = 97
 

@@ -5,7 +5,7 @@ import sentencepiece
 
 from relative_attention import InputError
 from relative_attention import TokenVocabulary
-from tests.data.piece_models import trained_model
+from tests.small_models import trained_model
 
 LINES = ["<blank>", "<s>", "</s>", "a", "b", "a\u00a0b"]
 

@@ -7,7 +7,7 @@ import sentencepiece
 import relative_attention as ra
 from relative_attention import InputError
 from relative_attention import Vocabulary
-from tests.data.piece_models import trained_model
+from tests.small_models import trained_model
 
 TEXT = [
     "A man in an orange hat is starring at something.",

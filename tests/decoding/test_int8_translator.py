@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from tests.export.tiny_models import make_model
-from tests.export.tiny_models import train_vocabulary
+from tests.small_models import make_model
+from tests.small_models import train_vocabulary
 
 pytestmark = pytest.mark.int8
 

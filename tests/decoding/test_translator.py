@@ -272,7 +272,7 @@ def test_limit_out_of_range_is_refused(name):
 
 @pytest.mark.parametrize("penalty", [-1, 11])
 def test_length_penalty_out_of_range_is_refused(penalty):
-    with pytest.raises(ValueError, match="`length_penalty` must be from 0 to"):
+    with pytest.raises(ValueError, match="`length_penalty` must be at "):
         make_translator(length_penalty=penalty)
 
 

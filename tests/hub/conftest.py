@@ -3,7 +3,7 @@
 import pytest
 
 import relative_attention as ra
-from tests.hub.tiny_tasks import make_translator
+from tests.small_models import make_translator
 
 
 @pytest.fixture(

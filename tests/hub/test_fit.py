@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from tests.hub.tiny_tasks import SOURCES
-from tests.hub.tiny_tasks import TARGETS
-from tests.hub.tiny_tasks import id_dataset
-from tests.hub.tiny_tasks import make_task
-from tests.hub.tiny_tasks import make_translator
+from tests.small_models import SOURCES
+from tests.small_models import TARGETS
+from tests.small_models import dataset
+from tests.small_models import id_batches
+from tests.small_models import make_task
+from tests.small_models import make_translator
 
 
 def compiled(task, **options):
@@ -47,7 +48,10 @@ def test_fit_on_strings_is_fit_on_their_ids(separate):
         run_eagerly=True,
     )
     expected = model.fit(
-        id_dataset(translator, 3), steps_per_epoch=3, verbose=0, shuffle=False
+        dataset(*id_batches(translator, 3)),
+        steps_per_epoch=3,
+        verbose=0,
+        shuffle=False,
     ).history
     changes = [np.abs(w - old).max() for w, old in zip(model.weights, before)]
     assert max(changes) > 1e-2

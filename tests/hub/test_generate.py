@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from tests.hub.tiny_tasks import BLANK
-from tests.hub.tiny_tasks import SOURCES
-from tests.hub.tiny_tasks import TARGETS
-from tests.hub.tiny_tasks import id_batches
-from tests.hub.tiny_tasks import make_translator
+from tests.small_models import BLANK
+from tests.small_models import SOURCES
+from tests.small_models import TARGETS
+from tests.small_models import id_batches
+from tests.small_models import make_translator
 
 PRESETS = [
     {"position_encoding": "learned", "max_length": 90},
@@ -139,62 +139,30 @@ def test_ids_alone_are_generated_without_a_preprocessor(joint):
         task.translator  # noqa: B018
 
 
-# === Samplers of KerasHub ===
-
-
-@pytest.mark.large
-def test_greedy_sampler_is_a_search_with_one_beam(in_joint):
-    sentences = ["a man rides the bike", "", "dogs"]
-    translator = in_joint.translator
-    translator.num_beams, translator.max_length = 1, 5
-    # A sampler has the batch's limit.
-    translator.max_extra_length = 50
-    # A translation that has no end is a line, too.
-    expected = translator.translate(sentences)
-    in_joint.compile(sampler=keras_hub.samplers.GreedySampler())
-    assert in_joint.generate(sentences, max_length=5) == expected
-    assert expected[0] and not expected[1]
-
-
-@pytest.mark.parametrize(
-    "sampler",
-    [
-        "top_k",
-        pytest.param("beam", marks=pytest.mark.large),
-        pytest.param("contrastive", marks=pytest.mark.large),
-    ],
-)
-def test_samplers_of_every_kind_work(in_joint, sampler):
-    in_joint.compile(sampler=sampler)
-    texts = in_joint.generate(SOURCES[:2], max_length=4)
-    assert len(texts) == 2 and all(isinstance(text, str) for text in texts)
-
-
-@pytest.mark.only_on("tensorflow", reason="it counts graphs of TensorFlow")
-def test_sampler_is_compiled_once_for_all_lengths_of_a_bucket(in_joint):
-    in_joint.compile(sampler="greedy")
-    for length in range(1, 7):
-        in_joint.generate(["x" * length])
-    generate = in_joint.generate_function
-    assert generate.experimental_get_tracing_count() == 1
-    in_joint.generate(["x" * 7])
-    assert in_joint.generate_function is generate
-    assert generate.experimental_get_tracing_count() == 2
-
-
 # === Bad input ===
 
 
-@pytest.mark.parametrize("sampler", ["beam_search", "greedy"])
-def test_source_over_the_limit_is_refused(in_joint, sampler):
-    in_joint.compile(sampler=sampler)
+def test_source_over_the_limit_is_refused(joint):
     # Spelt in bytes.
     longest = "x" * 58
-    rows = in_joint.preprocessor.source_rows([longest, "x" * 60])
+    rows = joint.preprocessor.source_rows([longest, "x" * 60])
     assert [len(row) for row in rows] == [59, 61]
-    assert len(in_joint.generate([longest], max_length=2)) == 1
+    assert len(joint.generate([longest], max_length=2)) == 1
     with pytest.raises(ra.InputError, match="at most 60 .*62 in item 1.*=62"):
-        in_joint.generate(["dogs", "x" * 60])
+        joint.generate(["dogs", "x" * 60])
+
+
+def test_sampler_of_kerashub_is_refused_or_ignored_in_a_file(in_joint):
+    sampler = keras_hub.samplers.GreedySampler()
+    for given in ("top_k", sampler):
+        with pytest.raises(ra.InputError, match='must be "beam_search"'):
+            in_joint.compile(sampler=given)
+    expected = in_joint.generate(SOURCES[0])
+    config = in_joint.get_compile_config()
+    config["sampler"] = keras_hub.samplers.serialize(sampler)
+    with pytest.warns(UserWarning, match="generates by beam search now"):
+        in_joint.compile_from_config(config)
+    assert in_joint.generate(SOURCES[0]) == expected
 
 
 def test_wrong_inputs_are_refused_in_a_line(joint):

@@ -7,10 +7,10 @@ import pytest
 from keras_hub.src.tests.test_case import TestCase
 
 import relative_attention as ra
-from tests.hub.tiny_tasks import SOURCES
-from tests.hub.tiny_tasks import TARGETS
-from tests.hub.tiny_tasks import make_task
-from tests.hub.tiny_tasks import make_translator
+from tests.small_models import SOURCES
+from tests.small_models import TARGETS
+from tests.small_models import make_task
+from tests.small_models import make_translator
 
 pytestmark = [
     pytest.mark.large,

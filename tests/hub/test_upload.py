@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 import relative_attention as ra
-from tests.hub.tiny_tasks import SOURCES
-from tests.hub.tiny_tasks import make_translator
+from tests.small_models import SOURCES
+from tests.small_models import make_translator
 
 # The oldest KerasHub does without it.
 huggingface_hub = pytest.importorskip("huggingface_hub")

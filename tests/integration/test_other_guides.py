@@ -13,12 +13,12 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.cli import parse
-from tests.export.tiny_models import WORDS
 from tests.integration.readme_blocks import ROOT
 from tests.integration.readme_blocks import blocks
 from tests.integration.readme_blocks import parse_words
 from tests.integration.readme_blocks import redirections
 from tests.integration.readme_blocks import shell_lines
+from tests.small_models import WORDS
 
 ADAPTERS, JAX, LARGE_JOBS = (
     (ROOT / "docs" / "guides" / f"{name}.md").read_text("utf-8")

@@ -10,6 +10,7 @@ import pytest
 
 from relative_attention.runs.callbacks import FiniteGuard
 from relative_attention.runs.callbacks import ProgressLine
+from relative_attention.runs.callbacks import Speed
 from relative_attention.runs.callbacks import StopSignals
 
 
@@ -40,11 +41,27 @@ def with_rate(callback, learning_rate):
     return callback
 
 
-def make_line(is_terminal=False, num_steps=10, **arguments):
+def make_line(is_terminal=False, num_steps=10, first_tokens=0.0, **arguments):
+    """The callbacks that measure and show, as one; and what they write."""
     file = io.StringIO()
     file.isatty = lambda: is_terminal
-    line = ProgressLine(20, lambda: num_steps, file=file, **arguments)
-    return with_rate(line, 0.25), file
+    speed = with_rate(Speed(first_tokens), 0.25)
+    line = ProgressLine(speed, 20, lambda: num_steps, file=file, **arguments)
+    return Together(speed, line), file
+
+
+class Together:
+    """Calls callbacks in turn; Keras' list of them would read the logs."""
+
+    def __init__(self, *callbacks):
+        self._callbacks = callbacks
+
+    def __getattr__(self, name):
+        def call(*arguments):
+            for callback in self._callbacks:
+                getattr(callback, name)(*arguments)
+
+        return call
 
 
 LOGS = {
@@ -172,18 +189,30 @@ def test_bar_ends_where_the_time_limit_does(clock):
     assert "[################    ] 0:00:04 left step 10/~12 " in file.getvalue()
 
 
-def test_line_on_a_terminal_never_wraps(clock, monkeypatch):
+@pytest.mark.parametrize(
+    ("columns", "text"),
+    [
+        (40, "0:00:10 left step 10/20 0 tokens/s loss"),
+        (60, "0:00:10 left step 10/20 0 tokens/s loss 2.5 accuracy 0.5"),
+        (
+            80,
+            "0:00:10 left step 10/20 0 tokens/s loss 2.5 perplexity 12.25 "
+            "accuracy 0.5",
+        ),
+    ],
+)
+def test_line_leaves_out_the_least_when_a_terminal_is_narrow(
+    columns, text, clock, monkeypatch
+):
     line, file = make_line(is_terminal=True)
     monkeypatch.setattr(
-        "relative_attention.runs.callbacks._columns", lambda file: 40
+        "relative_attention.runs.callbacks._columns", lambda file: columns
     )
     line.on_epoch_begin(0)
     for batch in range(2):
         line.on_train_batch_end(batch, dict(LOGS))
         clock.now += 1.0
-    text = file.getvalue().removeprefix("\r").removesuffix("\x1b[K")
-    assert len(text) == 39
-    assert text.startswith("0:00:10 left step 10/20 0 tokens/s loss")
+    assert file.getvalue() == f"\r{text}\x1b[K"
 
 
 # === Updates that were not finite ===

@@ -15,11 +15,11 @@ import sacrebleu
 import relative_attention as ra
 from relative_attention.runs import translate_text
 from relative_attention.runs.distilled_text import closest_translations
-from tests.export.tiny_models import make_model
 from tests.runs.conftest import QUICK
 from tests.runs.conftest import assert_same_arrays
 from tests.runs.conftest import quick_training
 from tests.runs.conftest import snapshot
+from tests.small_models import make_model
 
 COLLECT = gc.collect
 # The package has a function of this name.
@@ -317,7 +317,9 @@ def test_interrupted_translation_resumes_with_the_next_chunk(
     text = output / "distilled"
     first, second = (load([teacher]).translate(sides[0]) for teacher in both)
     assert lines_of(text / "translated-1") == first
-    assert lines_of(text / "translated-2.partial") == second[:20]
+    parts = text / "translated-2.parts"
+    assert lines_of(parts / "00000001") == second[10:20]
+    assert not (parts / "00000002").exists()
     assert not (text / "train.target").exists()
     # Other updates of the student are no reason to translate again.
     search = ra.Translator.search

@@ -17,7 +17,7 @@ from tensorboard.util import tensor_util
 from relative_attention.plot import relation_tables
 from relative_attention.runs.logs import EventLog
 from relative_attention.runs.logs import write_training_table
-from tests.words_model import tiny_transformer
+from tests.small_models import tiny_transformer
 
 
 def read(directory):

@@ -11,8 +11,8 @@ from relative_attention.recipes.sections import TrainingSection
 from relative_attention.runs.prepare import find_inputs
 from relative_attention.runs.prepare import prepare_data
 from relative_attention.runs.run import training_length
-from tests.data.piece_models import model_of
-from tests.data.piece_models import trained_model
+from tests.small_models import model_of
+from tests.small_models import trained_model
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from tests.export.tiny_models import make_model
+from tests.small_models import make_model
 
 pytestmark = pytest.mark.usefixtures("eagerly")
 
@@ -107,6 +107,6 @@ def test_scores_of_one_member_in_half_precision_stay_finite(several):
 def test_settings_that_no_folder_may_have_are_not_saved(several, tmp_path):
     translator = ra.load_translator(several / "a")
     translator.max_extra_length = 200_000
-    with pytest.raises(ra.InputError, match="`decoding.max_extra_length` must"):
+    with pytest.raises(ValueError, match="`max_extra_length` must be at most"):
         ra.save_translator(translator, tmp_path / "saved")
     assert not (tmp_path / "saved").exists()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.files import lock_run
+from relative_attention.files import lock_directory
 from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import save_arrays
 from relative_attention.runs.run_directory import claim_run_directory
@@ -26,7 +26,7 @@ def test_second_process_changes_nothing(arguments, recipe, corpus, tmp_path):
     output.mkdir()
     recipe.save(output / "recipe.yaml")
     write_record(output, {})
-    with lock_run(output):
+    with lock_directory(output):
         before = snapshot(output)
         with pytest.raises(ra.InputError) as raised:
             ra.train(recipe, output, data_directory=corpus, **arguments)
@@ -51,10 +51,10 @@ def averaged(recipe, tmp_path):
 
 
 def test_run_that_is_written_is_not_averaged_in_place(averaged, run):
-    with lock_run(averaged):
+    with lock_directory(averaged):
         before = snapshot(averaged)
         result = run("average", averaged, "--in-place")
-        check_refused(result, "is writing the run")
+        check_refused(result, "is writing .*Wait until")
         assert snapshot(averaged) == before
         # Which leaves the run as it is.
         assert run("average", averaged)[0] == 0
@@ -63,12 +63,12 @@ def test_run_that_is_written_is_not_averaged_in_place(averaged, run):
 
 
 def test_overwriting_keeps_the_lock(recipe, tmp_path):
-    with lock_run(tmp_path):
+    with lock_directory(tmp_path):
         claim_run_directory(tmp_path, recipe)
         (tmp_path / "checkpoints").mkdir()
         (tmp_path / "history.json").write_text("[]")
         claim_run_directory(tmp_path, recipe, overwrite=True)
         assert not (tmp_path / "history.json").exists()
         with pytest.raises(ra.InputError, match="Another process"):
-            with lock_run(tmp_path):
+            with lock_directory(tmp_path):
                 pass

@@ -9,7 +9,7 @@ import relative_attention as ra
 from relative_attention.models.weights import save_arrays
 from relative_attention.runs.report import load_curve
 from relative_attention.saving.model_directory import load_config
-from tests.export.tiny_models import train_vocabulary
+from tests.small_models import train_vocabulary
 
 WEIGHTS = "model.safetensors"
 TOKENS = ["<blank>", "</s>", "<s>", "▁a", "<unk>"]

@@ -5,9 +5,9 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.serve import load_models
-from tests.export.tiny_models import make_model
-from tests.export.tiny_models import train_vocabulary
 from tests.serve.client import client_of
+from tests.small_models import make_model
+from tests.small_models import train_vocabulary
 
 SENTENCES = [
     "a man rides the bike",

@@ -10,10 +10,10 @@ import os
 import numpy as np
 import pytest
 
-from tests.export.tiny_models import WORDS
 from tests.serve.client import client_of
 from tests.serve.client import with_async_client
 from tests.serve.conftest import SENTENCES
+from tests.small_models import WORDS
 
 PREDICT = "/v1/models/mine:predict"
 # `make test-load` asks for 10,000.

@@ -1,29 +1,29 @@
 """Trains small models on one replica and on two; prints JSON.
 
-A process of its own, as devices are divided before TensorFlow starts. Run by
+A process of its own, as devices are divided before the backend starts. Run by
 `test_replicas.py`, with the names of cases.
 """
 
+import contextlib
 import json
 import sys
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 import relative_attention as ra
 from relative_attention.layers.dropout import Dropout
+from relative_attention.ops.backend import jax_replica
 from relative_attention.training import averaged_weights
 from relative_attention.training.optimizer import AveragedValidation
-from tests.hub.tiny_tasks import SOURCES
-from tests.hub.tiny_tasks import TARGETS
-from tests.hub.tiny_tasks import make_task
-from tests.words_model import VOCABULARY_SIZE
-from tests.words_model import Words
-from tests.words_model import batch_of
-from tests.words_model import corpus_of
-from tests.words_model import dataset
-from tests.words_model import tiny_transformer
+from tests.small_models import VOCABULARY_SIZE
+from tests.small_models import Words
+from tests.small_models import batch_of
+from tests.small_models import corpus_of
+from tests.small_models import dataset
+from tests.small_models import tiny_transformer
+
+IS_JAX = keras.backend.backend() == "jax"
 
 # A label that makes the loss, and all gradients, too large.
 POISON = 12
@@ -55,6 +55,40 @@ def clipped_sgd():
     return keras.optimizers.SGD(0.5, global_clipnorm=0.1)
 
 
+class Devices:
+    """Some of JAX' devices, with the names of a `tf.distribute` strategy."""
+
+    def __init__(self, number):
+        self.num_replicas_in_sync = number
+        devices = keras.distribution.list_devices()[:number]
+        self.distribution = keras.distribution.DataParallel(devices=devices)
+
+    def scope(self):
+        # Also for `fit`, until the next case.
+        keras.distribution.set_distribution(self.distribution)
+        return contextlib.nullcontext()
+
+
+class Batches:
+    """Batches of any numbers of rows, as `fit` takes them on JAX."""
+
+    def __init__(self, batches):
+        self.batches = batches
+
+    def __len__(self):
+        return len(self.batches)
+
+    def train_batch(self, step):
+        return self.evaluation_batch(step % len(self))
+
+    def evaluation_batch(self, number):
+        return self.batches[number]
+
+
+def data_of(*batches):
+    return Batches(batches) if IS_JAX else dataset(*batches)
+
+
 def trained(
     strategy,
     data,
@@ -78,7 +112,7 @@ def trained(
             else None,
             accumulation_steps=accumulation_steps,
             # A graph is made for replicas alone: it takes a while.
-            run_eagerly=strategy.num_replicas_in_sync == 1,
+            run_eagerly=strategy.num_replicas_in_sync == 1 and not IS_JAX,
         )
     start = values(model.weights)
     shown = model.fit(data, epochs=epochs, verbose=0, **(fit or {})).history
@@ -86,7 +120,7 @@ def trained(
         "start": start,
         "weights": values(model.weights),
         "iterations": int(np.asarray(model.optimizer.iterations)),
-        "shown": shown,
+        "shown": {k: list(map(float, v)) for k, v in shown.items()},
     }
 
 
@@ -112,9 +146,48 @@ def on_token_batches(strategy):
     copies = [
         np.asarray(copy).ravel().tolist()
         for weight in model.weights
-        for copy in getattr(weight.value, "values", [weight])
+        for copy in copies_of(weight.value)
     ]
     return {**results, "averaged": averaged, "copies": copies}
+
+
+def copies_of(value):
+    if IS_JAX:
+        return [shard.data for shard in value.addressable_shards]
+    return getattr(value, "values", [value])
+
+
+def on_fixed_shapes(strategy):
+    """The rows of no shape can be divided by two."""
+    batches = ra.FixedShapeBatches(corpus_of([4] * 7 + [6] * 5), 27)
+    assert all(rows % 2 for rows, _ in batches.shapes)
+    return trained(strategy, batches, fit={"validation_data": batches})[1]
+
+
+def on_arrays(strategy):
+    """Five rows, by four; and another loss, whose mean is over rows."""
+    inputs, labels, weights = batch_of(5)
+    arguments = {"batch_size": 4, "shuffle": False, "sample_weight": weights}
+    validation = (inputs, labels)
+    _, results = trained(
+        strategy,
+        inputs,
+        is_regularized=True,
+        fit={"y": labels, "validation_data": validation, **arguments},
+    )
+    _, of_keras = trained(
+        strategy,
+        {name: ids[:4] for name, ids in inputs.items()},
+        loss=lambda: keras.losses.SparseCategoricalCrossentropy(True),
+        is_regularized=True,
+        fit={"y": labels[:4]},
+    )
+    del of_keras["shown"]["loss"]  # Of the tokens of rows with any loss.
+    return {
+        **results,
+        "weights": [*results["weights"], *of_keras["weights"]],
+        "start": [*results["start"], *of_keras["start"]],
+    }
 
 
 def in_parts(strategy):
@@ -122,7 +195,7 @@ def in_parts(strategy):
     is_whole = strategy.num_replicas_in_sync == 1
     return trained(
         strategy,
-        dataset(batch_of(5), batch_of(1, seed=1)),
+        data_of(batch_of(5), batch_of(1, seed=1)),
         clipped_sgd,
         accumulation_steps=1 if is_whole else 2,
         is_regularized=True,
@@ -130,7 +203,7 @@ def in_parts(strategy):
 
 
 def pairs(*numbers):
-    return dataset(*(batch_of(n, seed=n)[:2] for n in numbers))
+    return data_of(*(batch_of(n, seed=n)[:2] for n in numbers))
 
 
 def of_a_transformer(strategy):
@@ -150,6 +223,12 @@ def of_a_transformer(strategy):
 
 def of_a_task(strategy):
     """Of KerasHub, on strings: halves have unequal numbers of tokens."""
+    import tensorflow as tf
+
+    from tests.small_models import SOURCES
+    from tests.small_models import TARGETS
+    from tests.small_models import make_task
+
     data = tf.data.Dataset.from_tensor_slices((SOURCES, TARGETS)).batch(4)
     return trained(
         strategy,
@@ -172,7 +251,7 @@ def poisoned(strategy, loss=Poisonous, **fields):
     wrong[-1, 0] = POISON
     model, results = trained(
         strategy,
-        dataset((inputs, wrong), (inputs, labels)),
+        data_of((inputs, wrong), (inputs, labels)),
         loss=loss,
         epochs=2,
         dropout=0.1,
@@ -196,6 +275,9 @@ def dropped(strategy):
     keras.utils.set_random_seed(3)
     with strategy.scope():
         layer = Dropout(0.5)
+    if IS_JAX:
+        return [draws_on_jax(strategy, layer) for _ in range(2)]
+    import tensorflow as tf
 
     @tf.function
     def draw():
@@ -203,6 +285,23 @@ def dropped(strategy):
         return strategy.experimental_local_results(results)
 
     return [[result.numpy().tolist() for result in draw()] for _ in range(2)]
+
+
+def draws_on_jax(strategy, layer):
+    import jax
+
+    def draw(ones):
+        with jax_replica("batch", 2):
+            return layer(ones[0], training=True)[None]
+
+    mesh = strategy.distribution.device_mesh.backend_mesh
+    return jax.shard_map(
+        draw,
+        mesh=mesh,
+        in_specs=jax.P("batch"),
+        out_specs=jax.P("batch"),
+        check_vma=False,
+    )(np.ones((2, 64), "float32")).tolist()
 
 
 def refused(strategy):
@@ -229,11 +328,29 @@ def refused(strategy):
     }
 
 
+def arrays_refused(strategy):
+    """What is said to arrays whose batches two devices cannot share."""
+    inputs, labels, _ = batch_of(5)
+
+    def message(**options):
+        try:
+            trained(strategy, inputs, fit={"y": labels, **options})
+        except ValueError as error:
+            return str(error)
+
+    return {
+        "batch_size": message(batch_size=3),
+        "validation_split": message(validation_split=0.5),
+    }
+
+
 HALF = {"dtype": "mixed_float16"}
 ON_BOTH = {
     case.__name__: case
     for case in (
         on_token_batches,
+        on_fixed_shapes,
+        on_arrays,
         in_parts,
         of_a_transformer,
         of_a_task,
@@ -244,18 +361,29 @@ ON_TWO = {
     "poisoned": poisoned,
     "dropped": dropped,
     "refused": refused,
+    "arrays_refused": arrays_refused,
     "poisoned_float16": lambda two: poisoned(two, **HALF),
     "overflown_float16": lambda two: poisoned(two, Overflowing, **HALF),
 }
 
 
-def main(*names):
+def one_and_two_devices():
+    if IS_JAX:
+        return Devices(1), Devices(2)
+    import tensorflow as tf
+
     tf.config.set_logical_device_configuration(
         tf.config.list_physical_devices("CPU")[0],
         [tf.config.LogicalDeviceConfiguration()] * 2,
     )
-    one = tf.distribute.get_strategy()
-    two = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    return (
+        tf.distribute.get_strategy(),
+        tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]),
+    )
+
+
+def main(*names):
+    one, two = one_and_two_devices()
     results = {
         name: [ON_BOTH[name](one), ON_BOTH[name](two)]
         if name in ON_BOTH

@@ -7,9 +7,9 @@ from keras import ops
 
 import relative_attention as ra
 from relative_attention.training import MaskedCrossEntropy
-from tests.words_model import VOCABULARY_SIZE
-from tests.words_model import Words
-from tests.words_model import batch_of
+from tests.small_models import VOCABULARY_SIZE
+from tests.small_models import Words
+from tests.small_models import batch_of
 
 B, T, V = 3, 5, 11
 SMOOTHINGS = pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.35])

@@ -1,6 +1,8 @@
 """A step on two replicas is that of one, however the batch is taken apart."""
 
+import importlib.util
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -10,18 +12,25 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from tests.words_model import Words
-from tests.words_model import batch_of
+from tests.small_models import Words
+from tests.small_models import batch_of
 
 pytestmark = pytest.mark.only_on(
-    "tensorflow", reason="tf.distribute is TensorFlow's"
+    "tensorflow", reason="a process of its own for each backend"
 )
 
 
-def run(*names):
+def run(*names, backend="tensorflow"):
+    if importlib.util.find_spec(backend) is None:
+        pytest.skip(f"{backend} is not installed; `make test-backends` does")
     process = subprocess.run(
         [sys.executable, "-m", "tests.training.replicas", *names],
         cwd=pathlib.Path(__file__).parents[2],
+        env={
+            **os.environ,
+            "KERAS_BACKEND": backend,
+            "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
+        },
         capture_output=True,
         text=True,
     )
@@ -29,23 +38,33 @@ def run(*names):
     return json.loads(process.stdout.splitlines()[-1])
 
 
-@pytest.fixture(scope="module")
-def results():
+# On JAX each shape of each model is compiled.
+BOTH = ["tensorflow", pytest.param("jax", marks=pytest.mark.large)]
+
+
+@pytest.fixture(scope="module", params=BOTH)
+def results(request):
     """All that needs two devices, at once."""
-    return run("on_token_batches", "poisoned", "dropped", "refused")
+    names = ["on_token_batches", "poisoned", "dropped"]
+    names += {
+        "tensorflow": ["refused"],
+        "jax": ["on_fixed_shapes", "on_arrays", "arrays_refused"],
+    }[request.param]
+    return run(*names, backend=request.param)
 
 
-@pytest.fixture(scope="module")
-def more_results():
+@pytest.fixture(scope="module", params=["tensorflow", "jax"])
+def more_results(request):
     """More models and dtypes."""
-    return run(
-        "in_parts",
-        "of_a_transformer",
-        "of_a_task",
-        "clipped_float16",
-        "poisoned_float16",
-        "overflown_float16",
-    )
+    names = ["in_parts", "of_a_transformer", "clipped_float16"]
+    names += ["poisoned_float16", "overflown_float16"]
+    if request.param == "tensorflow":
+        names.append("of_a_task")
+    return run(*names, backend=request.param)
+
+
+def case_of(results, case):
+    return results.get(case) or pytest.skip("not on this backend")
 
 
 def largest_change(arrays, others):
@@ -67,14 +86,17 @@ def assert_same_training(one, two):
         )
 
 
-def test_replicas_share_each_batch(results):
-    assert_same_training(*results["on_token_batches"])
+@pytest.mark.parametrize(
+    "case", ["on_token_batches", "on_fixed_shapes", "on_arrays"]
+)
+def test_replicas_share_each_batch(results, case):
+    assert_same_training(*case_of(results, case))
 
 
 @pytest.mark.large
 @pytest.mark.parametrize("case", ["in_parts", "of_a_transformer", "of_a_task"])
 def test_replicas_share_each_batch_of_more_models(more_results, case):
-    assert_same_training(*more_results[case])
+    assert_same_training(*case_of(more_results, case))
 
 
 @pytest.mark.large
@@ -96,23 +118,20 @@ def test_averages_are_those_of_one_replica(results):
     assert not {"val_skipped", "val_gradient_norm"} & two["shown"].keys()
 
 
-@pytest.mark.parametrize(
-    ("fixture", "case"),
-    [
-        ("results", "poisoned"),
-        pytest.param(
-            "more_results", "poisoned_float16", marks=pytest.mark.large
-        ),
-    ],
-)
-def test_update_that_is_not_finite_is_left_out_everywhere(
-    fixture, case, request
-):
-    poisoned = request.getfixturevalue(fixture)[case]
+def assert_is_left_out(poisoned):
     assert poisoned["is_finite"] and poisoned["is_changed"]
     assert poisoned["iterations"] == 2
     assert poisoned["shown"]["skipped"] == [1, 1]
     assert np.isfinite(poisoned["shown"]["loss"]).all()
+
+
+def test_update_that_is_not_finite_is_left_out_everywhere(results):
+    assert_is_left_out(results["poisoned"])
+
+
+@pytest.mark.large
+def test_update_that_is_not_finite_is_left_out_in_float16(more_results):
+    assert_is_left_out(more_results["poisoned_float16"])
 
 
 @pytest.mark.large
@@ -136,8 +155,9 @@ def test_replicas_drop_different_elements(results):
     assert first != first_later
 
 
-def test_what_cannot_be_exact_is_refused(results):
-    for argument, message in results["refused"].items():
+@pytest.mark.parametrize("case", ["refused", "arrays_refused"])
+def test_what_cannot_be_exact_is_refused(results, case):
+    for argument, message in case_of(results, case).items():
         assert f"`{argument}`" in message
 
 

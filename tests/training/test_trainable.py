@@ -12,11 +12,11 @@ from keras import ops
 import relative_attention as ra
 from relative_attention.training.update import clip_gradients
 from relative_attention.training.update import gradient_norm
-from tests.words_model import Words
-from tests.words_model import batch_of
-from tests.words_model import corpus_of
-from tests.words_model import dataset
-from tests.words_model import tiny_transformer
+from tests.small_models import Words
+from tests.small_models import batch_of
+from tests.small_models import corpus_of
+from tests.small_models import dataset
+from tests.small_models import tiny_transformer
 
 IN_PARTS = pytest.mark.only_on("tensorflow", reason="parts of a batch")
 
@@ -342,15 +342,6 @@ def test_model_of_another_backend_trains_whole_batches(data, tmp_path):
     with pytest.warns(UserWarning, match="accumulation_steps=3"):
         model.compile_from_config(config)
     assert model.accumulation_steps == 1
-
-
-def test_option_that_is_gone_is_dropped_with_a_warning():
-    model = compiled()
-    two_views = {"kind": "r_drop", "weight": 5.0}
-    config = {**model.get_compile_config(), "consistency": two_views}
-    with pytest.warns(UserWarning, match="51ab9de"):
-        model.compile_from_config(config)
-    assert "consistency" not in model.get_compile_config()
 
 
 # === Batches that are a function of the step ===

@@ -1,4 +1,4 @@
-"""What all benchmarks share: turns, figures, stored results."""
+"""Turns, figures, stored results, and the pages that show them."""
 
 import json
 import re
@@ -6,14 +6,19 @@ import re
 import pytest
 
 import relative_attention as ra
+from benchmarks.harness.engine import ROOT
+from benchmarks.harness.engine import round_robin
 from benchmarks.harness.results import RESULTS
 from benchmarks.harness.results import Result
-from benchmarks.harness.round_robin import round_robin
-from benchmarks.harness.spread import median
-from benchmarks.harness.spread import spread
+from benchmarks.harness.results import median
+from benchmarks.harness.results import spread
+from benchmarks.page_tables import FIGURES
+from benchmarks.page_tables import TABLES
+from benchmarks.report import main
+from benchmarks.report import pages
 
 
-def test_every_second_round_goes_backwards():
+def test_round_robin_reverses_every_second_round():
     order = []
 
     def turn(name):
@@ -34,15 +39,12 @@ def test_every_second_round_goes_backwards():
     [
         ([3.0, 1.0, 2.0], "2.00 (1.00 to 3.00)"),
         ([2.0, 2.001], "2.00"),
-        (
-            {"median": 1.5, "least": 1.0, "greatest": 1234.5},
-            "1.50 (1.00 to 1,234.50)",
-        ),
+        ([1.5, 1.0, 1234.5], "1.50 (1.00 to 1,234.50)"),
         (7, "7.00"),
     ],
-    ids=["values", "equal", "summary", "number"],
+    ids=["values", "equal", "thousands", "number"],
 )
-def test_a_spread_is_the_median_with_least_and_greatest(figure, shown):
+def test_spread_shows_median_least_and_greatest(figure, shown):
     assert spread(figure) == shown
     assert f"{median(figure):.2f}" == shown.split()[0]
 
@@ -50,7 +52,7 @@ def test_a_spread_is_the_median_with_least_and_greatest(figure, shown):
 # === Results ===
 
 
-def test_what_is_written_is_read_again_a_row_a_line(tmp_path):
+def test_result_is_read_as_it_was_written(tmp_path):
     result = Result(
         benchmark="any",
         command="python -m benchmarks.any",
@@ -71,7 +73,7 @@ def test_what_is_written_is_read_again_a_row_a_line(tmp_path):
 @pytest.mark.parametrize(
     "path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem
 )
-def test_stored_results_say_where_they_come_from(path):
+def test_stored_result_has_its_origin(path):
     result = Result.read(path)
     assert result.rows
     assert re.fullmatch("[0-9a-f]{40}", result.origin["commit"])
@@ -79,3 +81,32 @@ def test_stored_results_say_where_they_come_from(path):
     assert result.command.startswith(("python -m bench", "relative-attention"))
     # No path of the machine that measured.
     assert not re.search(r'"/\w', json.dumps(dict(result.options)))
+
+
+# === Pages ===
+
+BLOCK = "<!-- {0}: by benchmarks.report -->\nold\n<!-- /{0} -->\n"
+
+
+def test_pages_show_the_stored_results():
+    main(["--check"])
+    text = "".join(page.read_text("utf-8") for page in pages())
+    for name in TABLES:
+        assert f"<!-- {name}: by benchmarks.report -->" in text
+    for name in FIGURES:
+        assert f"<!-- {name} -->" in text
+
+
+def test_report_rewrites_an_old_table(tmp_path):
+    path = tmp_path / "page.md"
+    figure = "It takes 0.1\nto 0.2<!-- layer_over_keras --> times as long."
+    path.write_text(BLOCK.format("training_speed") + figure)
+    with pytest.raises(SystemExit, match="page.md differs"):
+        main(["--check", str(path)])
+    main(["--write", str(path)])
+    main(["--check", str(path)])
+    # The page has what the page of the documentation has.
+    new, page = path.read_text(), (ROOT / "docs/science/speed.md").read_text()
+    assert new.partition("\nIt takes")[0].strip() in page
+    (ratios,) = re.findall(r"[\d.]+ to\s[\d.]+<!-- layer_over_keras -->", new)
+    assert ratios in page and "0.1" not in ratios

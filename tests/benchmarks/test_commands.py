@@ -1,16 +1,44 @@
-"""Benchmarks of decoding, at tiny sizes."""
+"""Every benchmark runs at a tiny size, and stores what it prints."""
 
 import unicodedata
 
 import pytest
 
 import relative_attention as ra
+from benchmarks.attention.attention_speed import KINDS
 from benchmarks.decoding import first_translation
 
-pytestmark = pytest.mark.only_on("tensorflow", reason="graphs of TensorFlow")
+pytestmark = pytest.mark.only_on("tensorflow", reason="TensorFlow's graphs")
+
+# === Attention ===
 
 
-def test_first_translation_is_over_the_import_of_the_same_round(
+@pytest.mark.large
+def test_attention_speed_compares_layers(run_benchmark):
+    result, printed = run_benchmark(
+        "attention.attention_speed",
+        *("--lengths", 2, 4, "--precision", "float32", "--memory-length", 4),
+        *("--batch-tokens", 8, "--rounds", 1, "--processes", 1),
+        *("--num-heads", 1, "--key-dim", 2, "--distance", 1),
+        *("--unknown", "--onednn", "off"),
+        is_apart=True,
+    )
+    short, long = result.rows
+    assert (short["graph"], short["onednn"]) == ("unknown", "off")
+    assert [short["tokens"], long["tokens"]] == [2, 4]
+    assert "memory" not in short
+    assert set(long["memory"]["median"]) == set(KINDS)
+    times = short["backward"]["median"]
+    assert short["backward"]["over"]["none"] == pytest.approx(
+        [times["relative"][0] / times["none"][0]]
+    )
+    assert "| unknown, float32, no oneDNN |" in printed
+
+
+# === Decoding ===
+
+
+def test_first_translation_compares_times_of_one_round(
     run_benchmark, monkeypatch
 ):
     clock = iter([(2.0, 1.0), (3.0, 2.0)] * 2)
@@ -25,7 +53,7 @@ def test_first_translation_is_over_the_import_of_the_same_round(
 
 
 @pytest.mark.large
-def test_output_length(run_benchmark, model_folder):
+def test_output_length_measures_each_length(run_benchmark, model_folder):
     result, printed = run_benchmark(
         "decoding.output_length",
         model_folder,
@@ -36,7 +64,9 @@ def test_output_length(run_benchmark, model_folder):
 
 
 @pytest.mark.large
-def test_quality_by_length(run_benchmark, model_folder, tmp_path):
+def test_joined_lines_score_lines_joined_and_by_words(
+    run_benchmark, model_folder, tmp_path
+):
     text, picture = tmp_path / "text", tmp_path / "joined.png"
     text.write_text("One.\n" * 5 + "One two three four five six seven.\n")
     files = ("--source", text, "--reference", text, "--picture", picture)
@@ -57,7 +87,7 @@ def test_quality_by_length(run_benchmark, model_folder, tmp_path):
 
 
 @pytest.mark.large
-def test_quality_in_int8(run_benchmark, model_folder, source):
+def test_int8_quality_has_each_mode(run_benchmark, model_folder, source):
     result, printed = run_benchmark(
         "decoding.int8_quality",
         model_folder,
@@ -97,7 +127,7 @@ class _Echo:
         pytest.param(lambda text: f"{text} " * 4, 0, 1, True, id="repeated"),
     ],
 )
-def test_everyday_text(
+def test_everyday_measures_what_a_translator_changes(
     run_benchmark, monkeypatch, tmp_path, part, translate, same, copied, is_long
 ):
     text = tmp_path / "text.en"
@@ -132,3 +162,107 @@ def test_everyday_text(
     assert runaway["value"] == len(runaway["outputs"])
     assert (runaway["value"] > 0.7 * runaway["lines"]) == is_long
     assert "four lines joined" in printed and "odd inputs" in printed
+
+
+@pytest.mark.large
+def test_translation_speed_compares_engines(
+    run_benchmark, model_folder, source
+):
+    pytest.importorskip("ctranslate2", reason="the extra is missing")
+    result, printed = run_benchmark(
+        "decoding.translation_speed",
+        model_folder,
+        *("--source", source, "--rounds", 1, "--threads", 1),
+        *("--batch-sizes", 2, "--beams", 1),
+        is_apart=True,
+    )
+    assert [row["engine"] for row in result.rows] == [
+        "relative-attention",
+        "its SavedModel",
+        "CTranslate2, float32",
+        "--engine ctranslate2, float32",
+        "CTranslate2, int8",
+        "--engine ctranslate2, int8",
+    ]
+    assert result.rows[1]["same_as_ours"] == 2
+    assert "2 of 2 translations of its SavedModel" in printed
+    assert "beam 1, batch 2, int8: --engine ctranslate2 takes" in printed
+
+
+# === Serving ===
+
+
+@pytest.mark.large
+def test_load_compares_the_server_with_a_translator(
+    run_benchmark, model_folder
+):
+    result, output = run_benchmark(
+        "serving.load",
+        model_folder,
+        *("--sentences", 20, "--single", 3, "--clients", 1, 4),
+        *("--rounds", 1, "--memory", 10, 20),
+        is_apart=True,
+    )
+    assert [r["who"] for r in result.rows] == [
+        *["Translator"] * 2,
+        *["server"] * 2,
+        "memory",
+    ]
+    for found in result.rows[:-1]:
+        assert found["same_as_translator"] == found["sentences"]
+        assert found["sentences_per_second"][0] > 0
+    assert "| server, 4 clients" in output and "MB." in output
+
+
+# === Training ===
+
+
+@pytest.mark.large
+def test_training_speed_without_a_peer(run_benchmark, texts):
+    result, printed = run_benchmark(
+        "training.training_speed",
+        *("--data", texts, "--vocabulary-size", 300, "--batch-tokens", 32),
+        *("--precisions", "float32", "--repeats", 1),
+        *("--warmup", 5, "--steps", 5, "--window", 5),
+        is_apart=True,
+    )
+    assert [row["engine"] for row in result.rows] == [
+        "relative, float32",
+        "sinusoidal, float32",
+    ]
+    assert all(row["ratio_to_peer"] is None for row in result.rows)
+    assert "| relative, float32" in printed and "not run" in printed
+
+
+@pytest.mark.slow
+def test_growth_has_a_row_for_each_size(run_benchmark, texts):
+    result, printed = run_benchmark(
+        "training.growth",
+        *("--data", texts, "--vocabulary-size", 300, "--batch-tokens", 32),
+        *("--widths", 64, "--lengths", 8, "--pairs", 200, "--steps", 2),
+        is_apart=True,
+    )
+    assert [(row["size"], row["grows"]) for row in result.rows] == [
+        (64, "model width"),
+        (8, "tokens a sentence"),
+        (200, "pairs in the corpus"),
+    ]
+    assert "| 200 pairs in the corpus" in printed
+
+
+@pytest.mark.large
+def test_paper_models_counts_what_a_step_keeps(run_benchmark):
+    pytest.importorskip("jax")
+    kept = []
+    for tokens in (128, 256):
+        result, printed = run_benchmark(
+            "training.paper_models",
+            *("--presets", "transformer_tiny", "--vocabulary-size", 300),
+            *("--batch-tokens", tokens, "--precision", "float32"),
+        )
+        (row,) = result.rows
+        assert "| `transformer_tiny` |" in printed
+        assert row["state_bytes"] == 16 * row["parameters"]
+        kept.append(row["kept_bytes"])
+    # It grows with the batch, but for the weights among it.
+    assert 1.5 < kept[1] / kept[0] < 2
