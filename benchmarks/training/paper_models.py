@@ -17,7 +17,7 @@ import math
 from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
 from benchmarks.harness.engine import in_fresh_process
-from benchmarks.harness.progress import show_progress
+from benchmarks.harness.engine import show_progress
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
 from benchmarks.harness.results import markdown_table
