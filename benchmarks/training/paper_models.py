@@ -13,6 +13,7 @@ package and JAX installed:
 
 import argparse
 import math
+from typing import Any
 
 from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
@@ -68,12 +69,12 @@ def _count(
         )
     )
 
-    def loss_of(weights, ids):
+    def loss_of(weights: Any, ids: Any) -> Any:
         inputs = {"source_token_ids": ids, "target_token_ids": ids}
         logits, _ = model.stateless_call(weights, others, inputs, training=True)
         return loss(ids, logits)
 
-    def kept(weights, ids):
+    def kept(weights: Any, ids: Any) -> Any:
         # A function whose leaves are the arrays that it needs.
         return jax.vjp(lambda weights: loss_of(weights, ids), weights)[1]
 
