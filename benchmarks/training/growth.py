@@ -20,10 +20,7 @@ import itertools
 import pathlib
 import tempfile
 import time
-from collections.abc import Iterator
 from typing import Any
-
-import numpy as np
 
 import relative_attention as ra
 from benchmarks.harness.command import benchmark
@@ -34,9 +31,9 @@ from benchmarks.harness.engine import show_progress
 from benchmarks.harness.results import Row
 from benchmarks.speed_tables import growth_table
 from benchmarks.training.workload import add_data_argument
-from benchmarks.training.workload import compile_model
 from benchmarks.training.workload import find_corpus
 from benchmarks.training.workload import prepare_corpus
+from benchmarks.training.workload import train_on_random_tokens
 
 # The width where lengths grow, and the length where widths do.
 _WIDTH = 256
@@ -66,56 +63,16 @@ def measure(options: argparse.Namespace) -> list[Row]:
 
 
 def _train(width: int, length: int, options: argparse.Namespace) -> Row:
-    import keras
-    import tensorflow as tf
-
-    start = time.perf_counter()
-    rng = np.random.default_rng(0)
-    shape = (max(options.batch_tokens // length, 1), length)
-    times: list[float] = []
-
-    def batches() -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
-        while True:
-            ids = rng.integers(2, options.vocabulary_size, (3, *shape))
-            source, target, labels = ids.astype(np.int32)
-            yield (
-                {"source_token_ids": source, "target_token_ids": target},
-                labels,
-            )
-
-    model = compile_model(
+    return train_on_random_tokens(
         "transformer_small_relative",
-        options.vocabulary_size,
         "float32",
+        options.vocabulary_size,
+        (max(options.batch_tokens // length, 1), length),
+        options.steps,
         hidden_dim=width,
         intermediate_dim=4 * width,
         num_heads=width // 64,
     )
-    # As in every training, the graph does not know the length.
-    spec = tf.TensorSpec((None, None), tf.int32)
-    names = ("source_token_ids", "target_token_ids")
-    model.fit(
-        tf.data.Dataset.from_generator(
-            batches, output_signature=(dict.fromkeys(names, spec), spec)
-        ),
-        steps_per_epoch=options.steps + 2,
-        callbacks=[
-            keras.callbacks.LambdaCallback(
-                on_train_batch_end=lambda batch, logs: times.append(
-                    time.perf_counter()
-                )
-            )
-        ],
-        shuffle=False,
-        verbose=0,
-    )
-    # The first step makes the graph, and the second still takes memory.
-    seconds = np.diff(times)[1:]
-    return {
-        "tokens_per_second": (2 * np.prod(shape) / seconds).tolist(),
-        "start_seconds": times[0] - start,
-        "peak_memory_bytes": largest_resident_set(),
-    }
 
 
 def _feed(text: ra.ParallelCorpus, folder: pathlib.Path, pairs: int) -> Row:

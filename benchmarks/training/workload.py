@@ -6,8 +6,14 @@ TensorFlow is imported only where a model is made.
 import argparse
 import os
 import pathlib
+import time
+from collections.abc import Iterator
+
+import numpy as np
 
 import relative_attention as ra
+from benchmarks.harness.peak_memory import largest_resident_set
+from benchmarks.harness.results import Row
 
 # In tokens, ends of sentences included; leaves out hardly a pair of Multi30k.
 MAX_LENGTH = 100
@@ -104,6 +110,73 @@ def compile_model(
         jit_compile=False,
     )
     return model
+
+
+def train_on_random_tokens(
+    preset: str,
+    dtype: str,
+    vocabulary_size: int,
+    shape: tuple[int, int],
+    steps: int,
+    **overrides: int,
+) -> Row:
+    """Trains a preset's model, which this process makes, for some updates.
+
+    Args:
+        preset: A string, one of `presets()`.
+        dtype: A string, the dtype policy.
+        vocabulary_size: An integer.
+        shape: Sentences in a batch, and tokens in each on either side.
+        steps: An integer, the updates that count. Two more come first.
+        **overrides: Fields of `TransformerConfig`.
+
+    Returns:
+        Dict of `parameters`, `tokens_per_second` of each update,
+        `start_seconds` until the end of the first, and `peak_memory_bytes`.
+    """
+    import keras
+    import tensorflow as tf
+
+    start = time.perf_counter()
+    rng = np.random.default_rng(0)
+    times: list[float] = []
+
+    def batches() -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
+        while True:
+            ids = rng.integers(2, vocabulary_size, (3, *shape))
+            source, target, labels = ids.astype(np.int32)
+            yield (
+                {"source_token_ids": source, "target_token_ids": target},
+                labels,
+            )
+
+    model = compile_model(preset, vocabulary_size, dtype, **overrides)
+    # As in every training, the graph does not know the length.
+    spec = tf.TensorSpec((None, None), tf.int32)
+    names = ("source_token_ids", "target_token_ids")
+    model.fit(
+        tf.data.Dataset.from_generator(
+            batches, output_signature=(dict.fromkeys(names, spec), spec)
+        ),
+        steps_per_epoch=steps + 2,
+        callbacks=[
+            keras.callbacks.LambdaCallback(
+                on_train_batch_end=lambda batch, logs: times.append(
+                    time.perf_counter()
+                )
+            )
+        ],
+        shuffle=False,
+        verbose=0,
+    )
+    # The first step makes the graph, and the second still takes memory.
+    seconds = np.diff(times)[1:]
+    return {
+        "parameters": model.count_params(),
+        "tokens_per_second": (2 * np.prod(shape) / seconds).tolist(),
+        "start_seconds": times[0] - start,
+        "peak_memory_bytes": largest_resident_set(),
+    }
 
 
 def _find_text(folder: str, name: str) -> str:

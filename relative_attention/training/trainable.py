@@ -202,14 +202,8 @@ class ExactSteps(keras.Model if TYPE_CHECKING else object):  # type: ignore[misc
         """
         # Keras leaves this to classes that override `compile`.
         config = keras.saving.deserialize_keras_object(config)
-        # Files of commit 51ab9de have this key.
-        consistency = config.pop("consistency", None)
-        if consistency is not None:
-            warnings.warn(
-                f"The model was compiled with consistency={consistency}, an "
-                "option that only commit 51ab9de has. It trains without it.",
-                stacklevel=2,
-            )
+        # In older `.keras` files; such an option is no more.
+        config.pop("consistency", None)
         steps = config.get("accumulation_steps", 1)
         if steps != 1 and not supports_own_step():
             config["accumulation_steps"] = 1

@@ -248,3 +248,16 @@ def test_growth_has_a_row_for_each_size(run_benchmark, texts):
         (200, "pairs in the corpus"),
     ]
     assert "| 200 pairs in the corpus" in printed
+
+
+@pytest.mark.large
+def test_paper_models_measures_memory(run_benchmark):
+    result, printed = run_benchmark(
+        "training.paper_models",
+        *("--presets", "transformer_tiny", "--vocabulary-size", 300),
+        *("--batch-tokens", 128, "--precision", "float32"),
+        is_apart=True,
+    )
+    (row,) = result.rows
+    assert row["peak_memory_bytes"] > 16 * row["parameters"]
+    assert "| `transformer_tiny` |" in printed

@@ -7,12 +7,14 @@ import json
 import re
 import types
 
+import keras
 import numpy as np
 import pytest
 
 import relative_attention as ra
 from relative_attention.layers.positions import POSITION_ENCODINGS
 from relative_attention.models.transformer import decoder_inputs
+from relative_attention.plot.attention_view import _shown_of
 from tests.small_models import make_model
 
 SENTENCE, TRANSLATION = "he paid ten euros.", "er hat zehn Euro gezahlt."
@@ -98,66 +100,115 @@ def view(translator_of):
 # === Numbers ===
 
 
-def parts_of(translator):
-    vocabulary = translator.vocabulary
-    source, target = (
-        np.array([vocabulary.encode([text])[0] + [vocabulary.end_id]])
-        for text in (SENTENCE, TRANSLATION)
-    )
-    parts = translator.model.attention_parts(
-        {
-            "source_token_ids": source,
-            "target_token_ids": decoder_inputs(target),
-        }
-    )
-    return parts, source.shape[1], target.shape[1]
+def numbers_of(layer, terms):
+    """What the page shows of a layer, from the terms, in float64."""
+    terms = {
+        name: np.array(array, "float64")[0]
+        for name, array in terms._asdict().items()
+        if array is not None
+    }
+    context = terms["value_context"] + terms.get("position_context", 0)
+    along = context / np.square(context).sum(-1, keepdims=True)
+    shares = np.einsum("nth,nsh->nts", along, terms["value"])
+    numbers = {
+        "scores": terms["scores"],
+        "content_logits": terms["content_logits"],
+        "position_logits": terms.get("position_logits"),
+        "value_shares": terms["scores"] * shares,
+    }
+    encoding = layer.position_encoding
+    tables = encoding.distance_tables(layer) or (None, None)
+    keys, values = (None if t is None else np.array(t) for t in tables)
+    if values is not None:
+        num_queries, num_keys = shares.shape[1:]
+        far = values.shape[-2] // 2
+        distances = np.arange(num_keys) - np.arange(num_queries)[:, None]
+        rows = np.broadcast_to(values, (len(along), *values.shape[-2:]))
+        edges = rows[:, np.clip(distances, -far, far) + far]
+        shares = (along[:, :, None] * edges).sum(-1)
+        numbers["relation_shares"] = terms["scores"] * shares
+    is_relative = type(encoding) is ra.positions.Relative
+    if is_relative and keys is not None:
+        rows = np.swapaxes(keys, -1, -2)
+        numbers["distance_logits"] = terms["query"] @ rows
+    return numbers
 
 
 @pytest.mark.parametrize("name", MODELS, ids=str)
 def test_page_has_the_numbers_of_the_layers(name, translator_of):
     translator = translator_of(name)
+    model, vocabulary = translator.model, translator.vocabulary
     view = ra.plot.attention_view(translator, SENTENCE, TRANSLATION)
     data = Page(view.to_html()).data
-    parts, num_source, num_target = parts_of(translator)
-    sizes = {"encoder": num_source, "decoder": num_target, "cross": num_source}
+    source, target = (
+        np.array([vocabulary.encode([text])[0] + [vocabulary.end_id]])
+        for text in (SENTENCE, TRANSLATION)
+    )
+    terms = model.attention_terms(
+        {
+            "source_token_ids": source,
+            "target_token_ids": decoder_inputs(target),
+        }
+    )
+    layers = {
+        "encoder": model.encoder_blocks[0].self_attention,
+        "decoder": model.decoder_blocks[0].self_attention,
+        "cross": model.decoder_blocks[0].cross_attention,
+    }
     for kind in data["kinds"]:
         (block,) = kind["blocks"]
-        (expected,) = parts[kind["name"]]
+        (of_block,) = terms[kind["name"]]
+        layer = layers[kind["name"]]
         shape = (len(kind["queries"]), len(kind["keys"]))
-        assert shape[1] == sizes[kind["name"]]
         seen = np.ones(shape, bool)
         if kind["name"] == "decoder":
             seen = np.tril(seen)
-        for field, array in expected._asdict().items():
+        for field, wanted in numbers_of(layer, of_block).items():
             if field not in block:
-                assert (
-                    array is None
-                    or field.endswith("context")
-                    or (not np.asarray(array).any())
-                )
+                assert wanted is None or not wanted.any(), field
                 continue
-            wanted = np.array(array, "float64")[0]
-            if field.endswith("_logits") and field != "distance_logits":
+            assert wanted.shape[1] == shape[0]
+            if field in ("content_logits", "position_logits"):
                 wanted = np.where(seen, wanted, 0)
             error = np.abs(unpacked(block[field]) - wanted).max()
             # Rounded to 16 bits of the largest.
             assert error <= np.abs(wanted).max() / 60_000, field
+        shares = unpacked(block["value_shares"])
+        if "relation_shares" in block:
+            shares = shares + unpacked(block["relation_shares"])
+        np.testing.assert_allclose(shares.sum(-1), 1, atol=1e-2)
         for side in ("key", "value"):
             if f"{side}_table" in block:
-                blocks = getattr(translator.model, f"{kind['name']}_blocks")
-                layer = blocks[0].self_attention
                 table = getattr(layer, f"{side}_relation_embeddings")
                 shown = unpacked(block[f"{side}_table"])
                 np.testing.assert_allclose(shown, table, atol=1e-4)
+        wanted = numbers_of(layer, of_block)
         for head, share in enumerate(block["position_shares"]):
             content, position = (
                 sum(np.var(row[mask]) for row, mask in zip(term, seen))
                 for term in (
-                    np.asarray(expected.content_logits)[0, head],
-                    np.asarray(expected.position_logits)[0, head],
+                    wanted["content_logits"][head],
+                    np.zeros(shape)
+                    if wanted["position_logits"] is None
+                    else wanted["position_logits"][head],
                 )
             )
             assert abs(share - position / (content + position)) < 1e-3
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_shares_of_a_short_output_sum_to_one_in_half_precision(dtype):
+    rng = np.random.default_rng(3)
+    layer = ra.RelativeSelfAttention(3, 5, 2, dtype=f"mixed_{dtype}")
+    layer.build((None, None, 11))
+    # So short that their squares are zero in float16.
+    for weight in (layer.value_dense.kernel, layer.value_relation_embeddings):
+        weight.assign(1e-4 * rng.normal(size=weight.shape))
+    inputs = keras.ops.cast(rng.normal(size=(1, 7, 11)), dtype)
+    shown = _shown_of(layer, layer.attention_terms(inputs)[1])
+    shares = shown["value_shares"] + shown["relation_shares"]
+    # The output itself has been rounded to 11 or 8 bits.
+    np.testing.assert_allclose(keras.ops.sum(shares, -1), 1, atol=0.1)
 
 
 TERMS = {
