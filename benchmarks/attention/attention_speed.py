@@ -232,7 +232,9 @@ def _passes_on_jax(
     weights = layer.trainable_variables
     values = [weight.value for weight in weights]
 
-    def apply(values: list, inputs: Tensor, *mask: Tensor, training: bool):
+    def apply(
+        values: list, inputs: Tensor, *mask: Tensor, training: bool
+    ) -> Tensor:
         # The seed of dropout stays the same.
         with keras.StatelessScope(state_mapping=list(zip(weights, values))):
             return call(inputs, *(mask or [None]), training=training)
