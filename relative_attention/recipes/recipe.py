@@ -26,7 +26,6 @@ from relative_attention.models import preset_config
 from relative_attention.models import preset_training
 from relative_attention.models import presets
 from relative_attention.recipes.sections import AUTO
-from relative_attention.recipes.sections import GONE
 from relative_attention.recipes.sections import DataSection
 from relative_attention.recipes.sections import ModelKeys
 from relative_attention.recipes.sections import TrainingSection
@@ -130,7 +129,6 @@ class Recipe:
             for key, value in sections["model"].items()
         }
         for name, section_class in SECTIONS.items():
-            _drop_gone_keys(name, sections[name])
             fields[name] = read_section(section_class, name, sections[name])
         recipe = cls(**fields)
         names = {*derived, *(f"training.{key}" for key in omitted)}
@@ -329,22 +327,6 @@ def _preset_training(preset: Any) -> dict[str, Any]:
     return preset_training(preset) if preset in presets() else {}
 
 
-def _drop_gone_keys(section: str, values: dict[str, Any]) -> None:
-    """Drops removed keys, if their values have no effect."""
-    for name in list(values):
-        key = f"{section}.{name}"
-        if key not in GONE:
-            continue
-        value = values.pop(name)
-        if value not in GONE[key]:
-            raise InputError(
-                f"`{key}` is gone, as it helped no model here "
-                f"(docs/science/results.md). Received: {value!r}. Leave it "
-                "out, or use commit 51ab9de of relative-attention, which has "
-                "it."
-            )
-
-
 def _check_together(recipe: Recipe) -> None:
     """Checks values of a recipe that depend on each other."""
     data, training = recipe.data, recipe.training
@@ -469,11 +451,9 @@ def _section_and_key(name: str) -> tuple[str, str]:
 
 def _read_value(name: str, text: str) -> Any:
     section, key = _section_and_key(name)
-    is_text = False
-    if name not in GONE:
-        cls = _model_class(key) if section == "model" else SECTIONS[section]
-        allowed = types_of(cls, f"{section}.", key)
-        is_text = set(allowed) <= {str, types.NoneType}
+    cls = _model_class(key) if section == "model" else SECTIONS[section]
+    allowed = types_of(cls, f"{section}.", key)
+    is_text = set(allowed) <= {str, types.NoneType}
     nulls = ("", "~", "null", "Null", "NULL")
     if is_text and text not in nulls and text[0] not in "'\"":
         return text

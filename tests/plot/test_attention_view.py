@@ -135,7 +135,7 @@ def numbers_of(layer, terms):
 
 
 @pytest.mark.parametrize("name", MODELS, ids=str)
-def test_numbers_of_the_page_are_those_of_the_layers(name, translator_of):
+def test_page_has_the_numbers_of_the_layers(name, translator_of):
     translator = translator_of(name)
     model, vocabulary = translator.model, translator.vocabulary
     view = ra.plot.attention_view(translator, SENTENCE, TRANSLATION)
@@ -225,9 +225,7 @@ TERMS = {
 
 
 @pytest.mark.parametrize("name", POSITION_ENCODINGS, ids=str)
-def test_content_and_position_are_apart_where_logits_are_a_sum(
-    name, translator_of
-):
+def test_terms_are_separate_when_logits_are_a_sum(name, translator_of):
     translator = translator_of(name)
     data = ra.plot.attention_view(translator, SENTENCE, TRANSLATION).data
     assert data["model"]["position_terms"] == TERMS[name]
@@ -242,7 +240,7 @@ def test_content_and_position_are_apart_where_logits_are_a_sum(
             assert (array in block) == (is_self and has_chart)
 
 
-def test_decoder_chooses_a_token_from_those_before_it(view):
+def test_decoder_queries_follow_their_keys(view):
     _, decoder, cross = view.data["kinds"]
     pieces = [token["text"] for token in decoder["queries"]]
     assert pieces[-1] == "end" and pieces == [
@@ -253,7 +251,7 @@ def test_decoder_chooses_a_token_from_those_before_it(view):
     assert "".join(pieces[:-1]).replace("▁", " ").strip() == TRANSLATION
 
 
-def test_vocabulary_that_only_encodes_and_decodes_will_do(translator_of):
+def test_minimal_vocabulary_is_shown(translator_of):
     translator = translator_of("relative")
     vocabulary = translator.vocabulary
     plain = types.SimpleNamespace(
@@ -269,7 +267,7 @@ def test_vocabulary_that_only_encodes_and_decodes_will_do(translator_of):
     assert text.replace(" ", "") == SENTENCE.replace(" ", "")
 
 
-def test_translation_is_the_models_own_where_none_is_given(translator_of):
+def test_translation_is_made_when_none_is_given(translator_of):
     translator = translator_of("relative")
     view = ra.plot.attention_view(translator, SENTENCE)
     assert [view.translation] == translator.translate([SENTENCE])
@@ -283,7 +281,7 @@ def test_translation_is_the_models_own_where_none_is_given(translator_of):
 # === The page ===
 
 
-def test_page_loads_nothing_and_allows_its_own_script_alone(view):
+def test_page_allows_only_its_own_script(view):
     page = Page(view.to_html())
     policies = [
         attributes["content"]
@@ -306,7 +304,7 @@ def test_page_loads_nothing_and_allows_its_own_script_alone(view):
     assert "{{" not in view.to_html().replace(page.texts["script"][0], "")
 
 
-def test_everything_has_a_name_for_a_screen_reader(view):
+def test_elements_are_named_for_screen_readers(view):
     page = Page(view.to_html())
     ids = [a["id"] for _, a in page.elements if "id" in a]
     assert len(ids) == len(set(ids))
@@ -319,7 +317,7 @@ def test_everything_has_a_name_for_a_screen_reader(view):
     assert ("html", {"lang": "en"}) in page.elements
 
 
-def test_text_is_text_whatever_it_is(translator_of):
+def test_markup_in_a_sentence_is_escaped(translator_of):
     translator = translator_of("relative")
     view = ra.plot.attention_view(translator, TRICKY, TRICKY)
     page = Page(view.to_html())
@@ -338,7 +336,7 @@ def test_text_is_text_whatever_it_is(translator_of):
 # === What is refused ===
 
 
-def test_what_has_no_view_is_refused(translator_of):
+def test_unsupported_input_is_refused(translator_of):
     translator = translator_of("relative")
     for name, arguments in (("sentence", [None]), ("translation", ["a", 0])):
         with pytest.raises(TypeError, match=f"`{name}` must be a string"):
@@ -352,7 +350,7 @@ def test_what_has_no_view_is_refused(translator_of):
         ra.plot.attention_view(ensemble, SENTENCE)
 
 
-def test_model_that_is_not_finite_is_refused(trained):
+def test_model_with_nan_is_refused(trained):
     translator = ra.load_translator(trained)
     block = translator.model.encoder_blocks[0]
     kernel = block.self_attention.query_dense.kernel

@@ -122,38 +122,6 @@ def test_wrong_file_is_refused(text, message, tmp_path):
         ra.find_recipe(str(path))
 
 
-GONE = {
-    "vocabulary.sampling": ("0.0", "0.1"),
-    "training.bidirectional_steps": ("0", "1000"),
-    "training.consistency": ("null", "r_drop"),
-    "training.consistency_weight": ("null", "5.0"),
-    "training.consistency_from": ("0", "100"),
-    "training.cut_probability": ("0.05", "0.1"),
-}
-
-
-@pytest.mark.parametrize("key", GONE)
-def test_key_that_is_gone_is_ignored_where_it_said_nothing(
-    key, recipe, tmp_path
-):
-    neutral, other = GONE[key]
-    assert recipe.override([f"{key}={neutral}"]) == recipe
-    with pytest.raises(ra.InputError, match=f"`{key}` is gone.*51ab9de"):
-        recipe.override([f"{key}={other}"])
-    section, name = key.split(".")
-    mapping = recipe.to_mapping()
-    for value, is_read in ((neutral, True), (other, False)):
-        mapping[section][name] = yaml.safe_load(value)
-        path = tmp_path / "recipe.yaml"
-        path.write_text(yaml.safe_dump(mapping))
-        if is_read:
-            assert ra.Recipe.load(path) == recipe
-            continue
-        with pytest.raises(ra.InputError, match="51ab9de") as error:
-            ra.Recipe.load(path)
-        assert "\n" not in str(error.value)
-
-
 SEED = 1803
 # As YAML: of every type, out of every range, and no YAML at all.
 VALUES = (
