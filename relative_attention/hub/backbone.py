@@ -173,6 +173,7 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
             for path, how in config.get("quantized_layers", {}).items()
             if how is not None
         }
+        # Flat, as KerasHub passes it to `__init__` by name.
         return {
             **super().get_config(),
             **dataclasses.asdict(self.config),
@@ -284,6 +285,7 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
 
     def _note_adapters(self) -> None:
         """Tells KerasHub's methods which layers have adapters."""
+        # The same list as KerasHub's, as its files have numbers of layers.
         layers = self._flatten_layers(include_self=False)
         layers = [layer for layer in layers if layer.weights]
         self._lora_enabled_layers = [

@@ -163,6 +163,7 @@ class TranslationTokenizer(
             import tensorflow as tf
 
             return tf.cast(self(tf.reshape(texts, [-1])), tf.int32)
+        # Elsewhere ids are exactly those of `Translator`.
         return self.vocabulary.encode(
             map(_text, np.asarray(texts, object).ravel())
         )
@@ -270,6 +271,7 @@ class TranslationPreprocessor(
             InputError: as `TranslationTokenizer.from_vocabulary`.
         """
         tokenizer_of = cls.tokenizer_cls.from_translator
+        # A joint vocabulary is stored once.
         is_joint = translator.source_vocabulary is translator.vocabulary
         arguments = {
             "tokenizer": tokenizer_of(translator),
@@ -411,6 +413,7 @@ class TranslationPreprocessor(
             keras.ops.convert_to_numpy(x[f"decoder_{name}"])
             for name in ("token_ids", "padding_mask")
         )
+        # Without the start, whose id may be that of a piece.
         texts = self.tokenizer.vocabulary.decode((ids * mask)[:, 1:])
         # A translation is one line, as for `Translator`.
         return [text.replace("\n", " ") for text in texts]

@@ -188,6 +188,7 @@ def add_card(
         head["language"] = list(languages)
     if license_name:
         head["license"] = license_name
+    # Hugging Face shows the file beside the card then.
     if license_name == "other":
         head["license_link"] = _LICENSE
     head["tags"] = ["keras", "relative-attention"]
@@ -239,6 +240,7 @@ def upload(handle: str, folder: pathlib.Path) -> None:
 def _is_unchanged(task: Any, origin: pathlib.Path) -> bool:
     """Tells whether a task searches with the model in a folder, as it does."""
     _, decoding = load_config(origin)
+    # Settings that the scores on the card depend on.
     for name in ("num_beams", "length_penalty"):
         if getattr(task, name) != getattr(decoding, name):
             return False

@@ -155,6 +155,7 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
             InputError: if there is no such preset, it holds another class, or
                 a file is missing, damaged or does not fit the others.
         """
+        # Also the folder of a model, by `from_translator`.
         task = super().from_preset(preset, load_weights, **kwargs)
         # The vocabularies are loaded after the task.
         _check_parts(task.backbone, task.preprocessor)
@@ -548,6 +549,7 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
         """
         if self.preprocessor is None:
             return super().generate(inputs, max_length, None, strip_prompt)
+        # An argument of KerasHub's that would change nothing here.
         if stop_token_ids != "auto":
             raise InputError(
                 '`stop_token_ids` must be "auto": a translation ends at the '

@@ -6,6 +6,7 @@
 `results.json`        scores, where a run was finished
 """
 
+import copy
 import dataclasses
 import hashlib
 import importlib
@@ -141,9 +142,10 @@ def load_translator(
         return first
     for name, other in zip(names[1:], others):
         _check_same(first, other, (names[0], name))
-    # The vocabularies and settings of the first.
-    ensemble = Ensemble([first.model, *(other.model for other in others)])
-    return Translator(**{**vars(first), "model": ensemble})
+    # With the vocabularies and settings of the first.
+    joined = copy.copy(first)
+    joined.model = Ensemble([first.model, *(other.model for other in others)])
+    return joined
 
 
 def _check_engine(
@@ -238,6 +240,7 @@ def model_sha256(directory: pathlib.Path, config: TransformerConfig) -> str:
         dataclasses.asdict(config),
         *sorted((path.name, file_sha256(path)) for path in files),
     ]
+    # Sorted, as it must not depend on the order of fields or of a folder.
     text = json.dumps(described, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -302,6 +305,7 @@ def _check_same(
                 "Train one with the vocabulary of the other, by "
                 "`vocabulary.model`."
             )
+    # One search feeds all models the same ids, the first one included.
     starts = [t.model.start_token_id for t in (first, other)]
     if starts[0] != starts[1]:
         raise InputError(
@@ -388,6 +392,7 @@ def load_config(
     path = pathlib.Path(directory) / "config.json"
     try:
         content = read_json_object(path)
+    # A folder without it is most likely another folder than was meant.
     except FileNotFoundError as error:
         raise InputError(
             f"{directory} is no model directory: it has no config.json. Give "
@@ -451,6 +456,7 @@ def save_vocabularies(
     directory: AnyPath,
 ) -> None:
     """Writes both vocabularies, or one if they are the same object."""
+    # Two equal vocabularies stay two files: only one object is a joint one.
     names = {"vocabulary": target_vocabulary}
     if source_vocabulary is not target_vocabulary:
         names = {
