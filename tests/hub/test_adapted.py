@@ -79,7 +79,7 @@ def test_preset_of_an_adapted_task_holds_the_sum(trained, tmp_path):
 
 
 @pytest.mark.large
-def test_int8_reaches_every_matrix_and_travels(tmp_path):
+def test_int8_covers_every_matrix_and_is_saved(tmp_path):
     task = make_task()
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
@@ -105,7 +105,7 @@ def test_int8_reaches_every_matrix_and_travels(tmp_path):
 # === Bad input ===
 
 
-def test_files_that_hold_no_adapters_are_refused(joint, preset, tmp_path):
+def test_file_without_adapters_is_refused(joint, preset, tmp_path):
     backbone = joint.backbone
     with pytest.raises(ValueError, match="no lora-enabled layers"):
         backbone.save_lora_weights(tmp_path / "domain.lora.h5")

@@ -69,7 +69,7 @@ def test_logits_and_translations_are_those_of_the_translator(task, translator):
 
 @pytest.mark.large
 @pytest.mark.parametrize("fields", PRESETS)
-def test_every_architecture_is_the_same(fields):
+def test_translations_are_the_same_for_every_architecture(fields):
     translator = make_translator(**fields)
     task = ra.hub.TranslationLM.from_translator(translator)
     assert_same_logits(task, translator)
@@ -97,7 +97,7 @@ def test_inputs_may_be_data_sets(joint):
 
 
 @pytest.mark.large
-def test_translation_goes_on_from_what_is_given(joint):
+def test_translation_continues_a_given_beginning(joint):
     sources, starts = SOURCES[:3], ["the red", "", "a man"]
     expected = joint.translator.translate(sources, target_prefixes=starts)
     batch = {"encoder_text": sources, "decoder_text": starts}
@@ -108,7 +108,7 @@ def test_translation_goes_on_from_what_is_given(joint):
     assert rest == found[0].removeprefix("the red").lstrip() != found[0]
 
 
-def test_longest_length_is_kept(joint):
+def test_max_length_limits_translations(joint):
     translator = joint.translator
     translator.max_length = 3
     expected = translator.translate(SOURCES)
@@ -117,7 +117,7 @@ def test_longest_length_is_kept(joint):
 
 
 @pytest.mark.large
-def test_ids_alone_are_generated_without_a_preprocessor(joint):
+def test_ids_are_generated_without_a_preprocessor(joint):
     task = ra.hub.TranslationLM(joint.backbone, num_beams=3)
     ((inputs, _),) = id_batches(make_translator(), len(SOURCES))
     found = task.generate(kerashub_inputs(inputs))
@@ -152,17 +152,17 @@ def test_source_over_the_limit_is_refused(joint):
         joint.generate(["dogs", "x" * 60])
 
 
-def test_sampler_of_kerashub_is_refused_or_ignored_in_a_file(in_joint):
+def test_sampler_of_kerashub_is_refused_or_ignored_in_a_file(joint):
     sampler = keras_hub.samplers.GreedySampler()
     for given in ("top_k", sampler):
         with pytest.raises(ra.InputError, match='must be "beam_search"'):
-            in_joint.compile(sampler=given)
-    expected = in_joint.generate(SOURCES[0])
-    config = in_joint.get_compile_config()
+            joint.compile(sampler=given)
+    expected = joint.generate(SOURCES[0])
+    config = joint.get_compile_config()
     config["sampler"] = keras_hub.samplers.serialize(sampler)
     with pytest.warns(UserWarning, match="generates by beam search now"):
-        in_joint.compile_from_config(config)
-    assert in_joint.generate(SOURCES[0]) == expected
+        joint.compile_from_config(config)
+    assert joint.generate(SOURCES[0]) == expected
 
 
 def test_wrong_inputs_are_refused_in_a_line(joint):

@@ -56,7 +56,7 @@ def test_wrong_value_is_named_with_what_is_allowed(field, value, allowed):
     )
 
 
-def test_width_that_heads_do_not_divide_needs_a_key_dim():
+def test_key_dim_is_needed_when_heads_do_not_divide_the_width():
     arguments = {"vocabulary_size": 11, "hidden_dim": 13, "num_heads": 3}
     with pytest.raises(ValueError, match="of `num_heads`.*=13, num_heads=3"):
         TransformerConfig(**arguments)
@@ -65,7 +65,7 @@ def test_width_that_heads_do_not_divide_needs_a_key_dim():
         TransformerConfig(**arguments, key_dim=5, position_encoding="rotary")
 
 
-def test_distances_of_relative_global_begin_at_one():
+def test_relative_global_needs_a_positive_distance():
     fields = {"vocabulary_size": 11, "max_relative_position": 0}
     with pytest.raises(ValueError, match="a positive int. Received: max"):
         TransformerConfig(**fields, position_encoding="relative_global")
@@ -124,7 +124,7 @@ def test_two_vocabularies_cannot_share_all_embeddings(shared):
     TransformerConfig(11, source_vocabulary_size=11, share_embeddings="all")
 
 
-def test_numbers_of_numpy_become_pythons():
+def test_numpy_numbers_become_python_numbers():
     config = TransformerConfig(
         np.int64(11),
         num_heads=np.int32(2),
@@ -149,7 +149,7 @@ S, T, V = 7, 5, 11
     [("relative", {"key_dim": 3, "value_dim": 6}), ("sinusoidal", {})],
     ids=["relative-of-its-own", "sinusoidal-equal"],
 )
-def test_operations_are_those_of_all_matrix_products(positions, sizes):
+def test_training_flops_count_all_matrix_products(positions, sizes):
     model = Transformer.from_preset(
         "transformer_tiny",
         V,

@@ -212,7 +212,7 @@ def test_any_file_is_read_or_refused(tmp_path):
         check(ra.Recipe.load, path)
 
 
-def test_name_of_a_file_is_taken_as_it_stands(tmp_path):
+def test_file_names_are_used_literally(tmp_path):
     names = ["2024", "my #1.en", "*.en", "[draft].en", "a: b", "1e5"]
     expected = {"'a b'": "a b", '"null"': "null", "null": None}
     for text, value in {**dict(zip(names, names)), **expected}.items():
@@ -231,7 +231,7 @@ def values(recipe, keys):
     return {key: getattr(recipe.training, key) for key in keys}
 
 
-def test_other_preset_brings_its_training():
+def test_training_values_change_with_the_preset():
     recipe = ra.Recipe.from_mapping(MINIMAL)
     expected = ra.preset_training("t2t_transformer_relative")
     changed = recipe.override(["model.preset=t2t_transformer_relative"])
@@ -248,7 +248,7 @@ def test_other_preset_brings_its_training():
             assert values(changed, expected) == {**expected, "warmup_steps": 7}
 
 
-def test_preset_gives_what_the_recipe_does_not_say(tmp_path):
+def test_preset_gives_omitted_values(tmp_path):
     recipe = ra.Recipe.from_mapping(
         {**MINIMAL, "training": {"steps": 1, "adam_beta_2": 0.98}}
     )
