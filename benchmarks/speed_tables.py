@@ -136,6 +136,21 @@ def growth_table(result: Result) -> str:
     return markdown_table(header, cells)
 
 
+def load_table(result: Result) -> str:
+    """Returns sentences a second and waiting times of the server."""
+    cells = [
+        [
+            f"{row['size']:,}",
+            f"{median(row['sentences_per_second']):,.0f}",
+            *(f"{median(row[key]):,.0f} ms" for key in ("p50_ms", "p99_ms")),
+        ]
+        for row in result.rows
+        if row["who"] == "server"
+    ]
+    header = ["clients", "sentences/s", "median wait", "99 of 100 within"]
+    return markdown_table(header, cells)
+
+
 def small_corpora_table(*results: Result) -> str:
     """Returns BLEU by setting, a column for each number of pairs."""
     columns = [

@@ -78,6 +78,7 @@ class FromPreset:
                 a file is missing, damaged or does not fit the others.
         """
         preset = str(preset)
+        # Folders of this package have another layout than KerasHub's.
         if model_folder(preset) is not None:
             return cls.from_translator(load_translator(preset), *args, **kwargs)
         if "://" not in preset and not pathlib.Path(preset).is_dir():
@@ -88,6 +89,7 @@ class FromPreset:
                 "such as hf://user/name, or a bundled model: "
                 f"{', '.join(zoo_models())}."
             )
+        # Before a model is built that may not fit into the memory.
         if kwargs.get("load_weights", True):
             _check_size(pathlib.Path(preset))
         with readable_errors(f"{preset} could not be loaded"):
@@ -123,6 +125,7 @@ def _check_size(folder: pathlib.Path) -> None:
             fields = {name: content[name] for name in names & content.keys()}
             config = TransformerConfig(**saved_fields(fields))
         except (OSError, LookupError, TypeError, ValueError, AttributeError):
+            # KerasHub says what is wrong.
             continue
         if files:
             check_size(config, most_numbers, folder)
@@ -133,13 +136,14 @@ def readable_errors(problem: str) -> Iterator[None]:
     """Turns errors of damaged files and of hubs into an `InputError`.
 
     Such errors come from many libraries. The message has the first line of the
-    original one, as Keras raises one more for every class around it.
+    original one.
     """
     try:
         yield
     except InputError:
         raise
     except Exception as error:
+        # Keras raises one more error for every class around the first.
         original: BaseException = error
         while (cause := original.__cause__ or original.__context__) is not None:
             original = cause
@@ -169,6 +173,7 @@ def add_card(
     See `TranslationLM.upload_preset`.
     """
     origin = task.origin
+    # Languages and license hold for weights that were trained further, too.
     if origin is not None:
         if languages is None:
             _, languages = recipe_summary(origin)
@@ -249,6 +254,7 @@ def _is_unchanged(task: Any, origin: pathlib.Path) -> bool:
 def _card_of(origin: pathlib.Path, folder: pathlib.Path) -> str:
     """Returns a folder's card without its title; copies linked files."""
     card = (origin / _CARD).read_text("utf-8")
+    # Pictures and files beside the card; links to elsewhere stay links.
     for name in re.findall(r"\]\(([^()/#]+)\)", card):
         if (origin / name).is_file() and not (folder / name).exists():
             shutil.copy(origin / name, folder)

@@ -180,6 +180,7 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
                 or its vocabulary is not a SentencePiece model.
         """
         arguments = {name: getattr(translator, name) for name in _DECODING}
+        # A preset may be loaded with a backbone or preprocessor of one's own.
         if "backbone" not in kwargs:
             arguments["backbone"] = cls.backbone_cls.from_translator(
                 translator, load_weights, dtype=dtype
@@ -269,6 +270,7 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
                 f"variant. Received: handle={handle!r}. To write a folder, use "
                 "`save_to_preset`."
             )
+        # Whole on this machine first: the hub never has a model without a card.
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             self.save_to_preset(folder)
@@ -293,6 +295,7 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
         # Keras would also quantize the tokenizers.
         self.backbone.quantize(mode, config=config, **kwargs)
         self._post_quantize(mode)
+        # What was compiled of floats must not be called again.
         self.train_function = None
         self.test_function = None
         self.predict_function = None
@@ -412,6 +415,7 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
             end = 1 - validation_split
             validation = _batches(batch_size, x, y, sample_weight, start=end)
         if validation is not None:
+            # It is batched already, or a data set's own.
             validation.pop("batch_size", None)
             validation_data = keras.utils.pack_x_y_sample_weight(**validation)
         # KerasHub makes data sets, which are not shuffled.
@@ -549,8 +553,10 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
                 '`stop_token_ids` must be "auto": a translation ends at the '
                 f"end of sentence. Received: {stop_token_ids!r}."
             )
+        # A new one at each call, as vocabularies and settings may be set later.
         translator = self.translator
         translator.max_length = max_length
+        # Without importing TensorFlow, which other backends do not need.
         is_dataset = hasattr(inputs, "as_numpy_iterator")
         translations: list[str] = []
         is_one = False
@@ -578,6 +584,7 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
             batch = {"encoder_text": batch}
         sources, is_one = _strings(batch["encoder_text"])
         prefixes, _ = _strings(batch.get("decoder_text", ""))
+        # One beginning, such as the default, is that of all sources.
         if len(prefixes) == 1:
             prefixes = prefixes * len(sources)
         if len(prefixes) != len(sources):
@@ -585,6 +592,7 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
                 'There must be a "decoder_text" for each "encoder_text". '
                 f"Received: {len(prefixes)} for {len(sources)}."
             )
+        # `Translator` cuts them and says so, which `generate` cannot.
         for number, row in enumerate(self.preprocessor.source_rows(sources)):
             length = len(row) + 1
             if length > self.max_source_length:
@@ -621,6 +629,7 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
             length_penalty=self.length_penalty,
             max_extra_length=self.max_extra_length,
         )
+        # The best of each sentence, behind the start as KerasHub has it.
         token_ids = found["token_ids"][:, 0]
         start = ops.full_like(token_ids[:, :1], self.transformer.start_token_id)
         token_ids = ops.concatenate([start, token_ids], axis=-1)
@@ -636,6 +645,7 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
 
 def _strings(texts: Any) -> tuple[list[str], bool]:
     """Returns texts as a list, and whether it was a single string."""
+    # NumPy and TensorFlow hold strings as bytes.
     array = np.asarray(texts, object)
     strings = [
         text.decode() if isinstance(text, bytes) else text
@@ -683,6 +693,7 @@ def _batches(
             f"pair if there are any. Received: {listed}."
         )
     length = max(lengths.values())
+    # Truncated as Keras does for `validation_split`.
     rows = slice(int(start * length), int(end * length))
 
     def part(value: Any) -> Any:
@@ -706,6 +717,7 @@ def _check_parts(backbone: Any, preprocessor: Any) -> None:
     Vocabularies may be loaded later, and are not checked then.
     """
     check_class("backbone", backbone, TranslationBackbone)
+    # Without one, inputs are ids.
     if preprocessor is None:
         return
     check_class("preprocessor", preprocessor, TranslationPreprocessor)

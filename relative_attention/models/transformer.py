@@ -15,9 +15,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from relative_attention.layers.attention import AttentionTerms
 from relative_attention.layers.attention import CrossAttention
 from relative_attention.layers.attention import SelfAttention
-from relative_attention.layers.attention_parts import AttentionParts
 from relative_attention.layers.blocks import LayerNormalization
 from relative_attention.layers.blocks import TransformerDecoderBlock
 from relative_attention.layers.blocks import TransformerEncoderBlock
@@ -281,21 +281,21 @@ class Transformer(TrainableModel):
             lambda block, *args: block(*args, return_attention_scores=True),
         )
 
-    def attention_parts(
+    def attention_terms(
         self, inputs: dict[str, Tensor]
-    ) -> dict[str, list[AttentionParts]]:
-        """Computes how much of attention is content and how much is position.
+    ) -> dict[str, list[AttentionTerms]]:
+        """Computes attention as the terms of its sums, content and position.
 
         Args:
             inputs: as of a call.
 
         Returns:
-            Dict of lists with an `AttentionParts` per block: `"encoder"`,
+            Dict of lists with an `AttentionTerms` per block: `"encoder"`,
             `"decoder"` and `"cross"`, whose `scores` are those of
             `attention_scores`.
         """
         return self._attention(
-            inputs, lambda block, *args: block.attention_parts(*args)
+            inputs, lambda block, *args: block.attention_terms(*args)
         )
 
     def _attention(

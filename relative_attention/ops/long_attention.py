@@ -43,9 +43,10 @@ from relative_attention.ops.relative_attention import relative_shift
 from relative_attention.ops.relative_attention import transposed_relative_shift
 from relative_attention.tensor_type import Tensor
 
-# With fewer, the gradients of keys and values, which are added up for each
-# block, take more of the time; with more, a block takes more memory.
-_MOST_ROWS = 128
+# With more, a block takes more memory. With fewer, the gradients of keys and
+# values, which are added up for each block, take more of the time; this was
+# measured on TensorFlow only.
+_MOST_ROWS = 128 if keras.backend.backend() == "tensorflow" else 64
 # Of a causal mask, what is computed but masked is 1/16 of all pairs.
 _CAUSAL_PARTS = 8
 # The most pairs of query and key of which all scores are in memory at a time,
@@ -171,7 +172,8 @@ def long_attention(
             masks.append(_mask_rows(mask, start, num_rows)[..., :block_keys])
         if is_causal:
             masks.append(causal_mask(positions, key_positions))
-        if before or after:
+        # With a causal mask, keys after the text are later than every query.
+        if any(margins):
             masks.append((key_positions >= 0) & (key_positions < num_keys))
         keep = None
         if draw_keep_mask is not None:

@@ -90,9 +90,12 @@ def _apply_on_torch(
 
     count = rows.shape[0] // len(parts)
     outputs = []
-    for index, part in enumerate(parts):
+    # From the last to the first. With a causal mask, blocks then need less and
+    # less memory, so each fits where the one before was. In the other order
+    # glibc took seven times the memory that was in use.
+    for index, part in reversed(tuple(enumerate(parts))):
         prepared = part.prepare(*shared)
-        for number in range(index * count, (index + 1) * count):
+        for number in reversed(range(index * count, (index + 1) * count)):
             block = (number, rows[number], *prepared)
             output = checkpoint(
                 part.compute,
@@ -101,7 +104,7 @@ def _apply_on_torch(
                 preserve_rng_state=False,
             )
             outputs.append(output)
-    return ops.stack(outputs)
+    return ops.stack(outputs[::-1])
 
 
 def _apply_on_tensorflow(
@@ -195,5 +198,12 @@ def _add_gradients(
     return (
         number + 1,
         d_rows.write(number, d_own),
-        *(x + y for x, y in zip(sums, found)),
+        *map(_sum_of_one_shape, sums, found),
     )
+
+
+def _sum_of_one_shape(total: Tensor, x: Tensor) -> Tensor:
+    result = total + x
+    # An axis of one element, added to one of unknown size, would be unknown.
+    result.set_shape(total.shape)
+    return result

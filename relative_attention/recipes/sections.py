@@ -131,8 +131,9 @@ class TrainingSection:
         "all", at_least=1, choices=("all",), may_change=True
     )
     """Number of GPUs of this machine to train on, or `all`. Without a GPU, the
-    number of parts to divide the CPU into, to try it out. For several machines
-    set `TF_CONFIG`. JAX trains on one device."""
+    number of parts to divide the CPU into, to try it out; on JAX, `XLA_FLAGS`
+    divides it. For several machines set `TF_CONFIG`, or on JAX
+    `KERAS_DISTRIBUTION_JOB_ADDRESSES`."""
     validate_every: int | None = key(None, at_least=1)
     """Updates between two validations; `null` for one epoch."""
     bleu_every: int = key(5, at_least=0, may_change=True)

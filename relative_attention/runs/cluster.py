@@ -1,10 +1,13 @@
 """The machines and devices that train one model together."""
 
+import atexit
 import contextlib
 import functools
 import itertools
 import json
 import os
+import re
+import sys
 from collections.abc import Callable
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -210,10 +213,6 @@ def choose_cluster(recipe: Recipe) -> Cluster:
 
 def _connect_jax() -> None:
     """Connects the processes of JAX that Keras' variables name."""
-    import jax
-
-    if jax.distributed.is_initialized():
-        return
     names = (JAX_ADDRESSES, *_JAX_NUMBERS)
     given = {name: os.environ.get(name, "") for name in names}
     addresses, count, number = given.values()
@@ -232,6 +231,10 @@ def _connect_jax() -> None:
             "many there are and which this one is, from 0. Received: "
             f"{', '.join(f'{name}={text!r}' for name, text in given.items())}."
         )
+    import jax
+
+    if jax.distributed.is_initialized():
+        return
     try:
         keras.distribution.initialize()
     except (ValueError, RuntimeError) as error:
@@ -361,9 +364,34 @@ def _check_backend(recipe: Recipe) -> None:
 def is_lost_machine(error: Exception) -> bool:
     """Returns whether an error means that another machine was lost."""
     if not trains_on_tensorflow():
-        return False
+        return _is_lost_process(error)
     import tensorflow as tf
 
     return isinstance(
         error, tf.errors.UnavailableError | tf.errors.AbortedError
     )
+
+
+# What collects from other processes, on CPUs and on GPUs, and what connects
+# them; JAX has one type for all errors of a device.
+_BETWEEN_PROCESSES = re.compile("gloo|nccl|rccl|coordination|heartbeat", re.I)
+
+
+def _is_lost_process(error: Exception) -> bool:
+    import jax
+
+    is_lost = (
+        jax.process_count() > 1
+        and isinstance(error, jax.errors.JaxRuntimeError)
+        and _BETWEEN_PROCESSES.search(str(error)) is not None
+    )
+    if is_lost:
+        # At exit JAX would wait for the lost one, then abort with a dump.
+        atexit.register(_exit_at_once)
+    return is_lost
+
+
+def _exit_at_once() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1)

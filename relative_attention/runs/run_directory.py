@@ -175,8 +175,8 @@ def _read_record(directory: pathlib.Path) -> dict[str, Any]:
 
 def has_trained(directory: pathlib.Path) -> bool:
     """Returns whether a run has saved a checkpoint or a model."""
+    # One of them is enough: a checkpoint may be set aside or deleted.
     return any(
-        # One of them is enough: a checkpoint may be set aside or deleted.
         (directory / name).exists()
         for name in ("training.csv", "results.json", "model.safetensors")
     ) or any(directory.glob("checkpoints/st[eo]p-*"))

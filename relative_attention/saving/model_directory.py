@@ -121,6 +121,7 @@ def load_translator(
     >>> translator.translate(["I like tea."])
     ['Ich mag Tee.']
     """
+    # Only what the caller names is imported: a folder may come from anywhere.
     if module is not None:
         import_modules(module)
     names = directory
@@ -131,6 +132,7 @@ def load_translator(
             "`directory` must name at least one trained model. Received: "
             f"{directory!r}."
         )
+    # Before a model is loaded for a minute.
     _check_engine(len(names), dtype, engine, threads)
     first, *others = (
         _load_one(name, dtype, engine, threads, decoding) for name in names
@@ -139,6 +141,7 @@ def load_translator(
         return first
     for name, other in zip(names[1:], others):
         _check_same(first, other, (names[0], name))
+    # The vocabularies and settings of the first.
     ensemble = Ensemble([first.model, *(other.model for other in others)])
     return Translator(**{**vars(first), "model": ensemble})
 
@@ -172,12 +175,14 @@ def _load_one(
 ) -> Translator:
     directory = find_model(directory)
     config, section = load_config(directory)
+    # What the caller gives replaces what the folder says.
     settings = {**dataclasses.asdict(section), **decoding}
     source_vocabulary, target_vocabulary = load_vocabularies(directory)
     where = f" in {directory}"
     check_vocabulary_fits("source", len(source_vocabulary), config, where)
     check_vocabulary_fits("target", len(target_vocabulary), config, where)
     weights = find_weights(directory)
+    # Before memory is allocated for what the config asks for.
     check_weights(config, weights)
     model: Any
     if engine is None:
@@ -196,6 +201,7 @@ def _load_one(
             ) from error
         load_weights(model.weights, weights)
     else:
+        # A table of absolute positions is converted for the longest texts.
         lengths = ("max_source_length", "max_extra_length")
         model = importlib.import_module(_ENGINES[engine]).load_model(
             directory,
@@ -226,6 +232,7 @@ def find_weights(directory: pathlib.Path) -> pathlib.Path:
 
 def model_sha256(directory: pathlib.Path, config: TransformerConfig) -> str:
     """Returns a checksum of all that a model is loaded from."""
+    # Not of `decoding`, which changes no weight.
     files = [directory / "model.safetensors", *directory.glob("*vocabulary.*")]
     described = [
         dataclasses.asdict(config),
@@ -237,6 +244,7 @@ def model_sha256(directory: pathlib.Path, config: TransformerConfig) -> str:
 
 def stopped_run_hint(directory: pathlib.Path) -> str:
     """Describes a run without a model, and how to resume it."""
+    # A run writes the model at its first validation.
     has_model = (directory / "model.safetensors").is_file()
     if has_model or not (directory / "run.json").is_file():
         return ""
@@ -255,6 +263,7 @@ def check_weights(config: TransformerConfig, path: pathlib.Path) -> None:
     The folder may come from anywhere: a config with a billion layers must not
     fill the memory. Only the head of the file is read.
     """
+    # Slices give shape and dtype without reading numbers.
     try:
         with safe_open(path, "numpy") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}
@@ -265,6 +274,7 @@ def check_weights(config: TransformerConfig, path: pathlib.Path) -> None:
             f"{path} cannot be read: it is cut short, damaged or not a "
             f".safetensors file ({error})."
         ) from error
+    # Integers, for example, would be cast to floats without a word.
     for name, dtype in dtypes.items():
         if dtype not in _STORED_DTYPES:
             raise InputError(
@@ -280,6 +290,7 @@ def _check_same(
     names: tuple[pathlib.Path | str, pathlib.Path | str],
 ) -> None:
     """Refuses translators whose ids mean different pieces."""
+    # By content: each folder has a file of its own.
     for side in ("source_vocabulary", "vocabulary"):
         pair = [getattr(translator, side) for translator in (first, other)]
         if not is_same_vocabulary(*pair):
@@ -337,9 +348,11 @@ def save_translator(
         raise ValueError(
             f"`dtype` must be one of {_DTYPES}. Received: dtype={dtype!r}."
         )
+    # All checks come before the folder is begun.
     check_is_free(directory)
     decoding = translator.decoding
     arrays = stored_weights(translator.model, dtype)
+    # Written aside and renamed, so that there is never half a model.
     with atomic_directory(directory) as folder:
         save_config(translator.model.config, decoding, folder)
         # A translator accepts any vocabulary, but other classes have no suffix.
@@ -386,6 +399,7 @@ def load_config(
         ) from error
     except ValueError as error:
         raise InputError(f"{path} is damaged: {error}.") from error
+    # The first key that is read: other formats may have none of the others.
     if content.get("format") != _FORMAT:
         raise InputError(
             f"{path} has format {content.get('format')!r}; this version "
@@ -415,6 +429,7 @@ def load_vocabularies(
     Raises:
         InputError: if there is no vocabulary.
     """
+    # The same object twice, by which callers tell a joint vocabulary.
     joint = find_vocabulary(directory, "vocabulary")
     if joint is not None:
         return joint, joint

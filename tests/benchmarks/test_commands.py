@@ -248,3 +248,21 @@ def test_growth_has_a_row_for_each_size(run_benchmark, texts):
         (200, "pairs in the corpus"),
     ]
     assert "| 200 pairs in the corpus" in printed
+
+
+@pytest.mark.large
+def test_paper_models_counts_what_a_step_keeps(run_benchmark):
+    pytest.importorskip("jax")
+    kept = []
+    for tokens in (128, 256):
+        result, printed = run_benchmark(
+            "training.paper_models",
+            *("--presets", "transformer_tiny", "--vocabulary-size", 300),
+            *("--batch-tokens", tokens, "--precision", "float32"),
+        )
+        (row,) = result.rows
+        assert "| `transformer_tiny` |" in printed
+        assert row["state_bytes"] == 16 * row["parameters"]
+        kept.append(row["kept_bytes"])
+    # It grows with the batch, but for the weights among it.
+    assert 1.5 < kept[1] / kept[0] < 2

@@ -295,7 +295,7 @@ def test_tokenizer_without_our_ids_is_refused(copy):
 def test_parts_that_do_not_belong_together_are_refused(joint):
     other = make_translator(separate=True).source_vocabulary
     tokenizer = ra.hub.TranslationTokenizer.from_vocabulary(other)
-    with pytest.raises(ra.InputError, match="290 pieces, the backbone 281"):
+    with pytest.raises(ra.InputError, match="290 pieces, the model 281"):
         ra.hub.TranslationLM(
             joint.backbone, ra.hub.TranslationPreprocessor(tokenizer)
         )

@@ -111,7 +111,7 @@ def test_paragraphs_keep_their_lines(open_page, server, translator):
     assert lines.nth(2).locator("button").count() == 0
 
 
-def test_long_lines_come_back_whole_or_the_page_says_so(open_page, server):
+def test_page_says_which_lines_were_cut(open_page, server):
     page = open_page(server.url)
     text_box(page).fill("A man rides a bike in the snow. " * 160)
     expect(page.locator("#target .sentence")).to_have_count(160)
@@ -173,7 +173,7 @@ def test_text_is_shown_as_text(open_page, server):
     assert page.locator("main img, main b").count() == 0
 
 
-def test_token_is_asked_for(browser, model_folder, tmp_path):
+def test_page_asks_for_the_token(browser, model_folder, tmp_path):
     token = tmp_path / "token"
     token.write_text("a-token-of-words")
     with server_process(model_folder, "--token-file", token) as server:
@@ -192,7 +192,7 @@ def test_token_is_asked_for(browser, model_folder, tmp_path):
         page.close()
 
 
-def test_attention_in_a_frame_of_its_own(open_page, server):
+def test_attention_view_opens_in_a_frame(open_page, server):
     page = open_page(server.url, viewport={"width": 1280, "height": 800})
     text_box(page).fill("Two red dogs run.")
     page.get_by_role("button", name="Show").click()

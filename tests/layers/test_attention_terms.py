@@ -1,12 +1,9 @@
 """The terms of eqs. 3 and 4 against the same in float64."""
 
-import keras
 import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.layers.attention_parts import cross_attention_parts
-from relative_attention.layers.attention_parts import self_attention_parts
 from tests.layers.paper import assert_same
 from tests.layers.paper import clipped
 from tests.layers.paper import edges
@@ -26,7 +23,7 @@ LAYERS = {
 
 
 def terms(weights, inputs, source, limit, allowed):
-    """Eqs. 2 to 4 of the paper, the fields of `AttentionParts`, and outputs.
+    """Eqs. 2 to 4 of the paper, the fields of `AttentionTerms`, and outputs.
 
     Args:
         weights: what `weights_of` gives.
@@ -42,38 +39,32 @@ def terms(weights, inputs, source, limit, allowed):
     )
     content = np.einsum("bnth,bnsh->bnts", query, key)
     position = (query[:, :, :, None] * key_edges).sum(-1)
-    table = weights.get("key_relation_embeddings", np.zeros((1, H)))
-    table = np.broadcast_to(table, (N, *table.shape[-2:]))
     exponents = np.exp(content + position) * allowed[:, None]
     total = exponents.sum(-1, keepdims=True)
     scores = exponents / np.where(total == 0, 1, total)
     of_values = np.einsum("bnts,bnsh->bnth", scores, value)
     of_edges = (scores[..., None] * value_edges).sum(-2)
     z = of_values + of_edges
-    square = (z**2).sum(-1, keepdims=True)
-    along = z / np.where(square == 0, 1, square)
     outputs = np.einsum("bnth,nhd->btd", z, weights["output/kernel"])
     return {
+        "query": query,
+        "value": value,
         "content_logits": content,
         "position_logits": position,
         "scores": scores,
         "value_context": of_values,
-        "relation_context": of_edges,
-        "value_shares": scores * np.einsum("bnth,bnsh->bnts", along, value),
-        "relation_shares": scores
-        * (along[:, :, :, None] * value_edges).sum(-1),
-        "distance_logits": np.einsum("bnth,nrh->bntr", query, table),
+        "position_context": of_edges,
         "outputs": outputs + weights.get("output/bias", 0),
     }
 
 
-def assert_terms(outputs, parts, weights, *arguments):
-    found = {**parts._asdict(), "outputs": outputs}
-    if "key_relation_embeddings" not in weights:
-        assert found.pop("distance_logits") is None
-    expected = terms(weights, *arguments)
-    for name, array in found.items():
-        assert_same(array, expected[name])
+def assert_terms(outputs, found, weights, *arguments):
+    found = {**found._asdict(), "outputs": outputs}
+    for name, expected in terms(weights, *arguments).items():
+        if found[name] is None:
+            assert not expected.any()
+        else:
+            assert_same(found[name], expected)
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -87,13 +78,13 @@ def test_terms_of_self_attention_are_the_papers(name, rng, randomize):
     mask = np.ones((B, T, T), bool)
     mask[1, :, 5:] = False
     mask[0, 3] = False
-    outputs, parts = self_attention_parts(
-        layer, inputs, attention_mask=mask, use_causal_mask=True
+    outputs, found = layer.attention_terms(
+        inputs, attention_mask=mask, use_causal_mask=True
     )
     limit = arguments["max_relative_position"]
     allowed = np.tril(mask)
     assert_terms(
-        outputs, parts, weights_of(layer), inputs, inputs, limit, allowed
+        outputs, found, weights_of(layer), inputs, inputs, limit, allowed
     )
 
 
@@ -103,21 +94,22 @@ def test_terms_of_cross_attention_are_all_content(rng, randomize):
     is_real = np.arange(S) < np.array([S, 2])[:, None]
     layer.build(inputs.shape, source.shape)
     randomize(layer)
-    outputs, parts = cross_attention_parts(layer, inputs, source, is_real)
+    outputs, found = layer.attention_terms(inputs, source, is_real)
     allowed = np.broadcast_to(is_real[:, None], (B, T, S))
-    assert_terms(outputs, parts, weights_of(layer), inputs, source, K, allowed)
+    assert_terms(outputs, found, weights_of(layer), inputs, source, K, allowed)
     assert_same(outputs, layer(inputs, source, padding_mask=is_real))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_shares_of_a_short_output_sum_to_one_in_half_precision(dtype, rng):
-    layer = ra.RelativeSelfAttention(N, H, K, dtype=f"mixed_{dtype}")
-    layer.build((None, None, D))
-    # So short that their squares are zero in float16.
-    for weight in (layer.value_dense.kernel, layer.value_relation_embeddings):
-        weight.assign(1e-4 * rng.normal(size=weight.shape))
-    inputs = keras.ops.cast(normal(rng, B, T, D), dtype)
-    _, parts = self_attention_parts(layer, inputs)
-    shares = keras.ops.sum(parts.value_shares + parts.relation_shares, axis=-1)
-    # The output itself has been rounded to 11 or 8 bits.
-    np.testing.assert_allclose(shares, np.ones((B, N, T)), atol=0.1)
+def test_terms_of_a_graph_are_those_of_equal_distances(rng, randomize):
+    graph = ra.RelationAwareSelfAttention(N, H, 2 * K + 1, value_dim=H_V)
+    layer = ra.RelativeSelfAttention(N, H, K, value_dim=H_V)
+    for one in (graph, layer):
+        one.build((None, None, D))
+    randomize(graph)
+    layer.set_weights(graph.get_weights())
+    inputs = normal(rng, B, T, D)
+    found = graph.attention_terms(inputs, clipped(T, K), use_causal_mask=True)
+    expected = layer.attention_terms(inputs, use_causal_mask=True)
+    assert_same(found[0], expected[0])
+    for one, other in zip(found[1], expected[1]):
+        assert_same(one, other)
