@@ -25,11 +25,11 @@ from typing import Any
 
 from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
-from benchmarks.harness.progress import show_progress
+from benchmarks.harness.engine import show_progress
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.spread import median
-from benchmarks.harness.tables import markdown_table
+from benchmarks.harness.results import markdown_table
+from benchmarks.harness.results import median
 from relative_attention.cli.benchmark import known_peak
 from relative_attention.errors import InputError
 
@@ -72,7 +72,7 @@ _TINY = Sizes(
     lengths=(4, 8),
     layer=(2, 8, 2),
     beams=(1, 2),
-    sentences=(1, 2),
+    sentences=(2,),
     output_length=4,
 )
 
@@ -226,12 +226,13 @@ def _layers(sizes: Sizes, clock: Clock) -> Iterator[Row]:
             num_heads, flash_attention=on_gpu or None, **arguments
         ),
     }
-    cases, lowered, calls = [], [], []
+    cases, calls = [], []
+    lowered: list[Any] = []
     for length in sizes.lengths:
         rows = max(sizes.batches[-1] // length, 1)
         shape = (rows, length, num_heads * width)
-        inputs = np.random.default_rng(0).normal(size=shape)
-        inputs = jax.numpy.asarray(inputs, "bfloat16")
+        values = np.random.default_rng(0).normal(size=shape)
+        inputs = jax.numpy.asarray(values, "bfloat16")
         for kind, layer in kinds.items():
             show_progress(f"layer: {kind}, {length} tokens")
             program = jax.jit(_backward(layer, inputs))
@@ -290,9 +291,9 @@ def _training(sizes: Sizes, clock: Clock) -> Iterator[Row]:
     steps = {name: _Step(name, sizes) for name in sizes.presets}
     cases = [(name, *shape) for shape in shapes for name in sizes.presets]
     lowered = []
-    for name, *shape in cases:
-        show_progress(f"training: traces {name}, {shape}")
-        lowered.append(steps[name].lower(*shape))
+    for name, batch, length in cases:
+        show_progress(f"training: traces {name}, {batch} by {length}")
+        lowered.append(steps[name].lower(batch, length))
     show_progress(f"training: compiles {len(lowered)} programs")
     programs = dict(zip(cases, compiled(lowered, clock), strict=True))
     largest = _largest_batch(programs, sizes)
@@ -300,9 +301,9 @@ def _training(sizes: Sizes, clock: Clock) -> Iterator[Row]:
         more = [(name, largest, sizes.length) for name in sizes.presets]
         lowered = [steps[name].lower(*shape) for name, *shape in more]
         programs |= dict(zip(more, compiled(lowered, clock), strict=True))
-    for (name, *shape), program in programs.items():
-        show_progress(f"training: {name}, {shape}")
-        yield steps[name].row(program, *shape, clock)
+    for (name, batch, length), program in programs.items():
+        show_progress(f"training: {name}, {batch} by {length}")
+        yield steps[name].row(program, batch, length, clock)
 
 
 def _largest_batch(programs: dict[Any, Any], sizes: Sizes) -> int | None:
@@ -334,7 +335,8 @@ class _Step:
             name, sizes.vocabulary_size, dtype=_PRECISION, **sizes.fields
         )
         compile_model(self.model, TrainingSection(), total_steps=1)
-        self._is_built = False
+        # As `fit` does before the first step: metrics get their variables.
+        self.model._symbolic_build(data_batch=self.model.symbolic_batch())
 
     def batch(self, batch_tokens: int, length: int) -> Any:
         """Returns inputs and labels, as `fit` gives them to a step."""
@@ -370,10 +372,6 @@ class _Step:
         import jax
 
         batch = self.batch(batch_tokens, length)
-        if not self._is_built:
-            # Metrics have variables after a step.
-            self.model.evaluate(*self.batch(1, 2)[:2], verbose=0)
-            self._is_built = True
         step = jax.jit(self.model.train_step, donate_argnums=0)
         return step.lower(self.state(), _on_devices(batch))
 
@@ -456,6 +454,7 @@ def _decoding(sizes: Sizes, clock: Clock) -> Iterator[Row]:
         source = random.integers(
             3, sizes.vocabulary_size, (count, sizes.output_length), np.int32
         )
+        source[:, -1] = 1  # The end of a sentence.
         # As long as the source at most.
         translate = functools.partial(
             ra.beam_search, model, source, num_beams, max_extra_length=0

@@ -159,8 +159,8 @@ _SCORED = (
     ("multi30k_de_en_tiny_relative", "", "corpus"),
     ("tatoeba_en_de", "", "Tatoeba, variants"),
     ("tatoeba_de_en", "", "Tatoeba, variants"),
-    ("tatoeba_en_fr", "", "Tatoeba"),
-    ("tatoeba_fr_en", "", "Tatoeba"),
+    ("tatoeba_en_fr", "", "Tatoeba, variants"),
+    ("tatoeba_fr_en", "", "Tatoeba, variants"),
 )
 
 

@@ -8,7 +8,7 @@ INFO = b"normalizer.cc(51) LOG(INFO) use identity normalization.\n"
 ERROR = b"model.cc(7) LOG(ERROR) broken.\n"
 
 
-def test_what_cpp_logs_as_info_is_left_out_and_nothing_else(capfd):
+def test_only_info_of_cpp_is_hidden(capfd):
     with without_info_lines():
         os.write(2, b"before\n" + INFO + ERROR + b"no end of line")
     os.write(2, b" here\n")
@@ -17,7 +17,7 @@ def test_what_cpp_logs_as_info_is_left_out_and_nothing_else(capfd):
     )
 
 
-def test_error_passes_and_so_does_what_was_written_before_it(capfd):
+def test_error_and_earlier_output_are_shown(capfd):
     with pytest.raises(ValueError, match="wrong"):
         with without_info_lines():
             os.write(2, INFO + ERROR)

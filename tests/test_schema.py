@@ -38,7 +38,7 @@ class Oven:
         ("fan", False, False),
     ],
 )
-def test_value_is_taken_as_its_type(name, value, expected):
+def test_value_is_converted_to_its_type(name, value, expected):
     taken = field_value(Oven, "oven.", name, value)
     assert taken == expected
     assert type(taken) is type(expected)
@@ -58,15 +58,13 @@ def test_value_is_taken_as_its_type(name, value, expected):
         ("rate", -0.1, "in [0, 1). Received: -0.1."),
     ],
 )
-def test_value_of_another_type_or_out_of_bounds_is_refused(
-    name, value, message
-):
+def test_wrong_type_or_value_out_of_bounds_is_refused(name, value, message):
     with pytest.raises(ra.InputError) as raised:
         read_section(Oven, "oven", {name: value})
     assert str(raised.value).startswith(f"`oven.{name}` must be {message}")
 
 
-def test_bounds_themselves_are_within():
+def test_bounds_are_inclusive():
     mapping = {"degrees": 50, "rate": 0, "hours": 1e-9}
     assert read_section(Oven, "oven", mapping) == Oven(50, 1e-9, 0.0)
     assert read_section(Oven, "oven", {}) == Oven()

@@ -11,8 +11,12 @@ The layers share a process and take turns: a round calls each of them once and
 begins with another one than the round before, and a ratio is that of calls of
 the same round. The median of the rounds is taken in each of several processes.
 The table shows the middle one, the lowest and the highest. Peak memory is what
-a process with one layer took for forward and backward pass, on top of what it
-had before.
+a process with one layer and its inputs took for some forward and backward
+passes, on top of what it had before. JAX's includes compiling them.
+
+For long texts, `--implementation recompute` computes scores again in the
+gradient, and `--kinds all_scores` adds the layer that keeps them all. The
+ratios of `--cpu-time` depend less on what else the machine does.
 """
 
 import argparse
@@ -28,6 +32,7 @@ from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
 from benchmarks.harness.engine import in_fresh_process
 from benchmarks.harness.engine import largest_resident_set
+from benchmarks.harness.engine import reset_largest_resident_set
 from benchmarks.harness.engine import show_progress
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
@@ -35,9 +40,12 @@ from benchmarks.harness.results import markdown_table
 from benchmarks.harness.results import median
 from benchmarks.harness.results import ratios
 from benchmarks.harness.results import spread
+from relative_attention.errors import InputError
 from relative_attention.tensor_type import Tensor
 
 RELATIVE, PLAIN, KERAS = KINDS = ("relative", "none", "keras")
+# Relative positions with the scores of all pairs in memory, in any graph.
+ALL_SCORES = "all_scores"
 UNKNOWN, KNOWN = GRAPHS = ("unknown", "known")
 PRECISIONS = ("float32", "mixed_bfloat16")
 
@@ -47,6 +55,8 @@ _COLUMNS = {
     "over Keras' layer": ("backward", KERAS),
     "forward, over no relations": ("forward", PLAIN),
     "peak memory, over Keras' layer": ("memory", KERAS),
+    "forward + backward, over all scores": ("backward", ALL_SCORES),
+    "peak memory, over all scores": ("memory", ALL_SCORES),
 }
 _LONG = 2048
 _WARM_UP_ROUNDS = 2
@@ -59,6 +69,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--lengths", type=positive_int, nargs="+", default=lengths)
     add("--precision", nargs="+", default=PRECISIONS, choices=PRECISIONS)
     add("--encodings", nargs="+", default=["relative"], metavar="NAME")
+    add(
+        "--kinds",
+        nargs="+",
+        default=KINDS,
+        choices=[*KINDS, ALL_SCORES],
+        help="the layers to compare; the first must be relative",
+    )
+    add(
+        "--implementation",
+        default="auto",
+        choices=["auto", "recompute"],
+        help="of the layers of this package, see SelfAttention",
+    )
     only = parser.add_mutually_exclusive_group()
     for graph in GRAPHS:
         only.add_argument(
@@ -77,6 +100,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help='"off" sets TF_ENABLE_ONEDNN_OPTS=0; both are two passes',
     )
     add("--rounds", type=positive_int, default=21)
+    add("--cpu-time", action="store_true", help="measure processor time")
+    add("--memory-only", action="store_true", help="measure no times")
     add("--processes", type=positive_int, default=3)
     add("--mask", default="none", choices=["none", "padding", "causal"])
     add("--dropout", type=float, default=0.0, help="of backward passes")
@@ -87,11 +112,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--memory-length",
         type=int,
-        default=_LONG,
+        nargs="*",
+        default=[_LONG],
         metavar="T",
-        help="peak memory is measured there, if it is one of --lengths "
-        "(default: %(default)s)",
+        help="peak memory is measured there, for those of --lengths "
+        f"(default: {_LONG})",
     )
+    add("--memory-calls", type=positive_int, default=3)
 
 
 def make_passes(
@@ -101,7 +128,7 @@ def make_passes(
     graph: str,
     encoding: str = RELATIVE,
 ) -> dict[str, Callable[..., Any]]:
-    """Returns the passes of one of `KINDS`, as functions of `make_inputs`.
+    """Returns the passes of a layer, as functions of `make_inputs`.
 
     Positions of `"relative"` are those of another encoding, if it says so.
 
@@ -109,31 +136,41 @@ def make_passes(
     of training, and returns the gradients of inputs and weights.
     """
     import keras
-    import tensorflow as tf
 
     import relative_attention as ra
 
+    backend = keras.backend.backend()
+    if kind == ALL_SCORES and backend != "tensorflow":
+        raise InputError(
+            f"--kinds {ALL_SCORES} is for TensorFlow: elsewhere the layer "
+            f"knows the length. Received: {backend}."
+        )
     shape = (None, None, options.num_heads * options.key_dim)
     sizes = (options.num_heads, options.key_dim)
     common = {"dropout": options.dropout, "dtype": precision}
+    is_causal = options.mask == "causal"
     if kind == KERAS:
         layer = keras.layers.MultiHeadAttention(
             *sizes, use_bias=False, **common
         )
         layer.build(shape, shape)
-    elif kind == RELATIVE and encoding != RELATIVE:
-        layer = ra.SelfAttention(*sizes, encoding, **common)
-        layer.build(shape)
     else:
-        layer = ra.RelativeSelfAttention(
+        way = "auto" if kind == ALL_SCORES else options.implementation
+        positions: Any = encoding
+        if kind != RELATIVE or encoding == RELATIVE:
+            positions = ra.positions.Relative(
+                options.distance,
+                use_key_relations=kind != PLAIN,
+                use_value_relations=kind != PLAIN,
+            )
+        layer = ra.SelfAttention(
             *sizes,
-            options.distance,
-            use_key_relations=kind == RELATIVE,
-            use_value_relations=kind == RELATIVE,
+            positions,
+            bidirectional=not is_causal,
+            implementation=way,
             **common,
         )
         layer.build(shape)
-    is_causal = options.mask == "causal"
 
     def call(inputs: Tensor, mask: Tensor | None, **settings: Any) -> Tensor:
         settings["use_causal_mask"] = is_causal
@@ -142,6 +179,29 @@ def make_passes(
             return layer(inputs, inputs, **masks, **settings)
         return layer(inputs, mask=mask, **settings)
 
+    if backend == "jax":
+        return _passes_on_jax(layer, call)
+    if backend == "torch":
+        return _passes_on_torch(layer, call)
+    import tensorflow as tf
+
+    signature = [tf.TensorSpec(shape, layer.compute_dtype)]
+    if options.mask == "padding":
+        signature.append(tf.TensorSpec(shape[:2], "bool"))
+    # Without a signature, there is a graph for each length.
+    is_any = graph == UNKNOWN or kind == ALL_SCORES
+    return _passes_on_tensorflow(layer, call, signature if is_any else None)
+
+
+# In all of these the backward pass begins as if the layers that follow had sent
+# back the outputs.
+
+
+def _passes_on_tensorflow(
+    layer: Any, call: Callable[..., Tensor], signature: list | None
+) -> dict[str, Callable[..., Any]]:
+    import tensorflow as tf
+
     def forward(inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         return call(inputs, mask, training=False)
 
@@ -149,25 +209,73 @@ def make_passes(
         with tf.GradientTape() as tape:
             tape.watch(inputs)
             outputs = call(inputs, mask, training=True)
-        # As if the layers that follow had sent back the outputs.
         return tape.gradient(
             outputs,
             [inputs, *layer.trainable_variables],
             output_gradients=tf.stop_gradient(outputs),
         )
 
-    signature = [tf.TensorSpec(shape, layer.compute_dtype)]
-    if options.mask == "padding":
-        signature.append(tf.TensorSpec(shape[:2], "bool"))
     return {
         function.__name__: tf.function(
-            function,
-            # Without, there is a graph for each length.
-            input_signature=signature if graph == UNKNOWN else None,
-            autograph=False,
+            function, input_signature=signature, autograph=False
         )
         for function in (forward, backward)
     }
+
+
+def _passes_on_jax(
+    layer: Any, call: Callable[..., Tensor]
+) -> dict[str, Callable[..., Any]]:
+    import jax
+    import keras
+
+    weights = layer.trainable_variables
+    values = [weight.value for weight in weights]
+
+    def apply(
+        values: list, inputs: Tensor, *mask: Tensor, training: bool
+    ) -> Tensor:
+        # The seed of dropout stays the same.
+        with keras.StatelessScope(state_mapping=list(zip(weights, values))):
+            return call(inputs, *(mask or [None]), training=training)
+
+    @jax.jit
+    def forward(values: list, *inputs: Tensor) -> Tensor:
+        return apply(values, *inputs, training=False)
+
+    @jax.jit
+    def backward(values: list, inputs: Tensor, *mask: Tensor) -> Any:
+        outputs, pull_back = jax.vjp(
+            lambda values, inputs: apply(values, inputs, *mask, training=True),
+            values,
+            inputs,
+        )
+        return pull_back(outputs)
+
+    return {
+        "forward": functools.partial(forward, values),
+        "backward": functools.partial(backward, values),
+    }
+
+
+def _passes_on_torch(
+    layer: Any, call: Callable[..., Tensor]
+) -> dict[str, Callable[..., Any]]:
+    import torch
+
+    @torch.no_grad()
+    def forward(inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        return call(inputs, mask, training=False)
+
+    def backward(inputs: Tensor, mask: Tensor | None = None) -> Any:
+        inputs = inputs.detach().requires_grad_()
+        outputs = call(inputs, mask, training=True)
+        weights = [weight.value for weight in layer.trainable_variables]
+        return torch.autograd.grad(
+            outputs, [inputs, *weights], outputs.detach()
+        )
+
+    return {"forward": forward, "backward": backward}
 
 
 def make_inputs(
@@ -176,17 +284,18 @@ def make_inputs(
     """Returns a batch for `make_passes`, with its padding mask if asked for."""
     import keras
     import numpy as np
-    import tensorflow as tf
+    from keras import ops
 
     rows = max(1, options.batch_tokens // length)
     shape = (rows, length, options.num_heads * options.key_dim)
     values = np.random.default_rng(0).normal(size=shape)
     dtype = keras.dtype_policies.get(precision).compute_dtype
-    inputs = [tf.cast(values, dtype)]
+    inputs = [ops.cast(values, dtype)]
     if options.mask == "padding":
         # Sentences of three quarters of the length and more.
         lengths = np.linspace(length - length // 4, length, rows).astype(int)
-        inputs.append(tf.sequence_mask(lengths, length))
+        mask = np.arange(length) < lengths[:, None]
+        inputs.append(ops.convert_to_tensor(mask))
     return inputs
 
 
@@ -209,12 +318,17 @@ def measure(options: argparse.Namespace) -> list[Row]:
                 environment["TF_ENABLE_ONEDNN_OPTS"] = "0"
             run = functools.partial(in_fresh_process, environment=environment)
             case = (options, precision, graph, encoding)
-            times = run(_times, *case)
-            if options.memory_length in times:
-                times[options.memory_length]["memory"] = {
-                    kind: [run(_peak_memory, kind, *case)] for kind in KINDS
+            measured: dict[int, dict[str, Any]] = {
+                length: {} for length in options.lengths
+            }
+            if not options.memory_only:
+                measured = run(_times, *case)
+            for length in measured.keys() & set(options.memory_length):
+                measured[length]["memory"] = {
+                    kind: [run(_peak_memory, kind, length, *case)]
+                    for kind in options.kinds
                 }
-            for length, figures in times.items():
+            for length, figures in measured.items():
                 name = (onednn, precision, graph, encoding, length)
                 found.setdefault(name, []).append(figures)
     show_progress()
@@ -231,40 +345,54 @@ def _times(
     """Returns the milliseconds of a call by length, pass, layer and round."""
     passes = {
         kind: make_passes(kind, options, precision, graph, encoding)
-        for kind in KINDS
+        for kind in options.kinds
     }
+    kinds = list(passes)
+    clock = time.process_time if options.cpu_time else time.perf_counter
     found: dict[int, Any] = {}
     for length in options.lengths:
         inputs = make_inputs(options, length, precision)
+        # Graphs for any length are traced by a few tokens of a long text.
+        is_long = length > _LONG and graph == UNKNOWN
+        warm_up = 0 if is_long else _WARM_UP_ROUNDS
+        for layer_passes in passes.values() if is_long else ():
+            for function in layer_passes.values():
+                function(*[each[:, :2] for each in inputs])
         found[length] = {
-            name: {kind: [] for kind in KINDS} for name in passes[PLAIN]
+            name: {kind: [] for kind in kinds} for name in passes[RELATIVE]
         }
         for name, times in found[length].items():
-            for number in range(-_WARM_UP_ROUNDS, options.rounds):
-                first = number % len(KINDS)
-                for kind in KINDS[first:] + KINDS[:first]:
+            for number in range(-warm_up, options.rounds):
+                first = number % len(kinds)
+                for kind in kinds[first:] + kinds[:first]:
                     call = functools.partial(passes[kind][name], *inputs)
-                    milliseconds = _call_time(call)
+                    milliseconds = _call_time(call, clock)
                     if number >= 0:
                         times[kind].append(milliseconds)
     return found
 
 
-def _call_time(function: Callable[[], Tensor]) -> float:
+def _call_time(
+    function: Callable[[], Any], clock: Callable[[], float]
+) -> float:
     """Returns the milliseconds of a call, until its outputs are there."""
+    start = clock()
+    _wait_for(function())
+    return 1000 * (clock() - start)
+
+
+def _wait_for(outputs: Any) -> None:
     import keras
 
-    start = time.perf_counter()
-    first = keras.tree.flatten(function())[0]
-    if keras.backend.backend() == "jax":
-        first.block_until_ready()
-    else:
-        first.numpy()
-    return 1000 * (time.perf_counter() - start)
+    for output in keras.tree.flatten(outputs)[:1]:
+        # Only JAX returns before.
+        if hasattr(output, "block_until_ready"):
+            output.block_until_ready()
 
 
 def _peak_memory(
     kind: str,
+    length: int,
     options: argparse.Namespace,
     precision: str,
     graph: str,
@@ -273,12 +401,13 @@ def _peak_memory(
     """Returns the bytes that passes of training take of a process."""
     passes = make_passes(kind, options, precision, graph, encoding)
     backward = passes["backward"]
-    inputs = make_inputs(options, options.memory_length, precision)
+    inputs = make_inputs(options, length, precision)
     # Two tokens load what every layer needs.
-    backward(*[each[:, :2] for each in inputs])
+    _wait_for(backward(*[each[:, :2] for each in inputs]))
+    reset_largest_resident_set()
     before = largest_resident_set()
-    for _ in range(3):
-        backward(*inputs)
+    for _ in range(options.memory_calls):
+        _wait_for(backward(*inputs))
     # A page at least, as ratios are taken.
     return max(4096, largest_resident_set() - before)
 
@@ -289,17 +418,18 @@ def _figures(processes: Sequence[Mapping[str, Any]]) -> Row:
         name: {
             "median": {
                 kind: [median(each[name][kind]) for each in processes]
-                for kind in KINDS
+                for kind in kinds
             },
             "over": {
                 base: [
                     median(ratios(each[name][RELATIVE], each[name][base]))
                     for each in processes
                 ]
-                for base in (PLAIN, KERAS)
+                for base in kinds
+                if base != RELATIVE
             },
         }
-        for name in processes[0]
+        for name, kinds in processes[0].items()
     }
 
 
@@ -307,7 +437,19 @@ def describe(result: Result) -> str:
     """Returns the table of all rows, and how they were measured."""
 
     def cell(row: Row, name: str, base: str) -> str:
-        return spread(row[name]["over"][base]) if name in row else ""
+        ratio = row.get(name, {}).get("over", {}).get(base)
+        return "" if ratio is None else spread(ratio)
+
+    def middle(row: Row, name: str, unit: float) -> str:
+        if name not in row:
+            return ""
+        return f"{median(row[name]['median'][RELATIVE]) / unit:,.2f}"
+
+    columns = {
+        header: column
+        for header, column in _COLUMNS.items()
+        if any(cell(row, *column) for row in result.rows)
+    }
 
     cells = [
         [
@@ -315,20 +457,24 @@ def describe(result: Result) -> str:
             + f"{row['graph']}, {row['precision']}"
             + ", no oneDNN" * (row["onednn"] == "off"),
             f"{row['tokens']:,}",
-            f"{median(row['backward']['median'][RELATIVE]):,.1f} ms",
-            *(cell(row, *column) for column in _COLUMNS.values()),
+            middle(row, "backward", 1),
+            middle(row, "memory", 1e9),
+            *(cell(row, *column) for column in columns.values()),
         ]
         for row in result.rows
     ]
-    header = ["lengths", "T", "forward + backward", *_COLUMNS]
+    header = ["lengths", "T", "forward + backward, ms", "memory, GB", *columns]
     options = result.options
     return (
         f"{markdown_table(header, cells)}\n\n"
         f"Hidden {options['num_heads'] * options['key_dim']}, "
         f"{options['num_heads']} heads, K = {options['distance']}, "
         f"{options['batch_tokens']:,} tokens "
-        f"a batch, mask: {options['mask']}, dropout {options['dropout']}; "
-        f"median of {options['rounds']} rounds, the middle one of "
+        f"a batch, mask: {options['mask']}, dropout {options['dropout']}, "
+        f"implementation: {options['implementation']}; "
+        + "processor time; "
+        * options["cpu_time"]
+        + f"median of {options['rounds']} rounds, the middle one of "
         f"{options['processes']} processes (least to greatest)."
     )
 

@@ -307,6 +307,16 @@ def largest_resident_set() -> int:
     return _status_bytes("self", "VmHWM")
 
 
+def reset_largest_resident_set() -> None:
+    """Makes `largest_resident_set` forget what is no longer in memory.
+
+    Raises:
+        OSError: as `anonymous_memory`.
+    """
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+
+
 def _status_bytes(process: int | str, field: str) -> int:
     path = f"/proc/{process}/status"
     with open(path) as file:

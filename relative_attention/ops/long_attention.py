@@ -172,7 +172,8 @@ def long_attention(
             masks.append(_mask_rows(mask, start, num_rows)[..., :block_keys])
         if is_causal:
             masks.append(causal_mask(positions, key_positions))
-        if before or after:
+        # With a causal mask, keys after the text are later than every query.
+        if any(margins):
             masks.append((key_positions >= 0) & (key_positions < num_keys))
         keep = None
         if draw_keep_mask is not None:

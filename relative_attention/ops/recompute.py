@@ -198,5 +198,12 @@ def _add_gradients(
     return (
         number + 1,
         d_rows.write(number, d_own),
-        *(x + y for x, y in zip(sums, found)),
+        *map(_sum_of_one_shape, sums, found),
     )
+
+
+def _sum_of_one_shape(total: Tensor, x: Tensor) -> Tensor:
+    result = total + x
+    # An axis of one element, added to one of unknown size, would be unknown.
+    result.set_shape(total.shape)
+    return result

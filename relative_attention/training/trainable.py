@@ -627,10 +627,13 @@ def _check_class_weight(class_weight: Any) -> None:
 
 
 def _are_arrays(nest: Any) -> bool:
-    """Tells whether a nest has arrays and `None`s alone, and an array."""
+    """Tells whether a nest has arrays of numbers, and else `None`s alone."""
     leaves = [leaf for leaf in keras.tree.flatten(nest) if leaf is not None]
     return bool(leaves) and all(
-        hasattr(leaf, "__array__") and len(getattr(leaf, "shape", ())) > 0
+        hasattr(leaf, "__array__")
+        and len(leaf.shape) > 0
+        # A task of KerasHub takes strings, of which none would count nothing.
+        and np.asarray(leaf).dtype.kind not in "OSU"
         for leaf in leaves
     )
 

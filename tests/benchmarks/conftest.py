@@ -1,6 +1,7 @@
 """What the smoke tests of the benchmarks share."""
 
 import importlib
+import os
 import subprocess
 import sys
 
@@ -18,17 +19,21 @@ from tests.small_models import train_vocabulary
 def run_benchmark(tmp_path, capsys):
     """`run_benchmark("decoding.output_length", ...)`: its result and output.
 
-    With `is_apart=True` in a process of its own: the memory of this one would
-    count as that of the engines it starts.
+    With `is_apart=True` in a process of its own, with these variables: the
+    memory of this one would count as that of the engines it starts.
     """
 
-    def run(name, *arguments, is_apart=False):
+    def run(name, *arguments, is_apart=False, **variables):
         output = tmp_path / "results" / "result.json"
         words = [*map(str, arguments), "--output", str(output)]
         if is_apart:
             command = [sys.executable, "-m", f"benchmarks.{name}", *words]
             done = subprocess.run(
-                command, cwd=ROOT, capture_output=True, text=True
+                command,
+                cwd=ROOT,
+                env={**os.environ, **variables},
+                capture_output=True,
+                text=True,
             )
             assert done.returncode == 0, done.stderr
             printed = done.stdout

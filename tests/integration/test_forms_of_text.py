@@ -9,10 +9,10 @@ import pytest
 import relative_attention as ra
 from tests.export.fresh_process import serve
 from tests.serve.client import client_of
+from tests.small_models import CLEAN
+from tests.small_models import FORMS
 from tests.small_models import make_model
 from tests.small_models import train_vocabulary
-from tests.text_forms import CLEAN
-from tests.text_forms import FORMS
 
 TEXTS = list(FORMS.values())
 SAME = [CLEAN] * len(TEXTS)

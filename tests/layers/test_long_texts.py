@@ -161,6 +161,29 @@ def test_a_long_text_of_known_length_is_recomputed(monkeypatch, rng):
     assert len(called) == 1
 
 
+@pytest.mark.only_on("tensorflow", reason="elsewhere lengths are known")
+@pytest.mark.parametrize("encoding", [*ENCODINGS, ra.positions.Relative(1)])
+def test_a_graph_for_any_length_is_the_same(rng, encoding):
+    import tensorflow as tf
+
+    layer = self_attention("recompute", encoding, bidirectional=False)
+
+    def compute(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            outputs = layer(x, use_causal_mask=True)
+        return [outputs, *tape.gradient(outputs, [x, *layer.trainable_weights])]
+
+    # As `fit` traces it: Python's conditions are not converted.
+    graph = tf.function(
+        compute,
+        input_signature=[tf.TensorSpec((None, None, D))],
+        autograph=False,
+    )
+    x = tf.constant(rng.normal(size=(B, T, D)), "float32")
+    assert_equal(*([*map(np.array, f(x))] for f in (graph, compute)))
+
+
 @pytest.mark.parametrize("dtype", ["mixed_float16", "mixed_bfloat16"])
 def test_half_precision_is_near(rng, dtype):
     x = rng.normal(size=(B, T, D)).astype("float32")

@@ -273,7 +273,7 @@ def test_two_processes_are_one_although_one_is_killed(
 
     # So many that they have not ended before one is killed.
     processes = start("training.steps=3000", "training.keep_checkpoints=9999")
-    wait_for(is_saved, processes, output)
+    wait_for(is_saved, processes, output, seconds=600)
     processes[1].kill()
     processes[1].wait()
     # The other cannot continue alone, and must not wait for ever.
