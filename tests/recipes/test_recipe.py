@@ -231,7 +231,7 @@ def values(recipe, keys):
     return {key: getattr(recipe.training, key) for key in keys}
 
 
-def test_other_preset_brings_its_training():
+def test_new_preset_replaces_values_of_the_old_one():
     recipe = ra.Recipe.from_mapping(MINIMAL)
     expected = ra.preset_training("t2t_transformer_relative")
     changed = recipe.override(["model.preset=t2t_transformer_relative"])
