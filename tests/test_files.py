@@ -98,7 +98,7 @@ def test_content_is_replaced_when_old(kind, tmp_path):
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_link_leads_to_what_is_new(kind, exists, tmp_path):
+def test_link_is_kept_and_leads_to_the_new_content(kind, exists, tmp_path):
     save, read, _ = KINDS[kind]
     target = tmp_path / "elsewhere" / "target"
     if exists:
@@ -112,7 +112,7 @@ def test_link_leads_to_what_is_new(kind, exists, tmp_path):
     assert os.listdir(target.parent) == ["target"]
 
 
-def test_device_is_written_to_and_stays(tmp_path):
+def test_device_is_written_to_directly(tmp_path):
     # Not one of the machine, which an error would replace.
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")
@@ -126,7 +126,7 @@ def test_device_is_written_to_and_stays(tmp_path):
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o700, 0o555])
-def test_permissions_stay(kind, mode, tmp_path):
+def test_permissions_are_kept(kind, mode, tmp_path):
     atomic = KINDS[kind][2]
     path = tmp_path / "name"
     path.touch() if kind == "file" else path.mkdir()
@@ -164,7 +164,7 @@ def test_nothing_changes_when_writing_fails(kind, error, is_new, tmp_path):
     assert is_new or read(tmp_path / "name") == b"old"
 
 
-def test_nothing_is_left_in_half_when_completing_fails(
+def test_nothing_is_left_half_when_completing_fails(
     kind, tmp_path, monkeypatch
 ):
     """At each step that completes it in turn, until none is left to fail."""
@@ -291,7 +291,7 @@ def test_content_is_whole_when_killed_at_any_step(kind, found_after_deaths):
     assert versions == [old, *missing, new]
 
 
-def test_deleted_folder_is_not_found_again_in_part(tmp_path, monkeypatch):
+def test_deleted_folder_is_never_partly_there(tmp_path, monkeypatch):
     path = tmp_path / "name"
     path.mkdir()
     (path / "file").touch()
@@ -361,7 +361,7 @@ def test_lock_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path / "old") == []
 
 
-def test_one_at_a_time_when_a_lock_file_was_deleted(holder, tmp_path):
+def test_lock_works_when_its_file_was_deleted(holder, tmp_path):
     (tmp_path / "run" / RUN_LOCK).unlink()
     with lock_directory(tmp_path / "run"):
         with pytest.raises(ra.InputError, match="Another process"):

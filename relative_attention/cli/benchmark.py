@@ -71,6 +71,7 @@ def _benchmark(options: argparse.Namespace) -> None:
         num_rounds=options.rounds,
         report=report.print_error,
     )
+    # Unknown for most devices; the column then says so.
     peak = options.peak_tflops or known_peak(
         origin["hardware"], options.precision
     )

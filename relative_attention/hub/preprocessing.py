@@ -18,7 +18,6 @@ from relative_attention.errors import InputError
 from relative_attention.hub.backbone import TranslationBackbone
 from relative_attention.hub.presets import FromPreset
 from relative_attention.hub.presets import check_class
-from relative_attention.quiet_tensorflow import without_info_lines
 from relative_attention.text import clean_text
 from relative_attention.text import clean_text_in_graph
 
@@ -143,8 +142,7 @@ class TranslationTokenizer(
         self.vocabulary = (
             Vocabulary(proto) if isinstance(proto, bytes) else None
         )
-        with without_info_lines():
-            super().set_proto(proto)
+        super().set_proto(proto)
         if self.vocabulary is None and self.proto is not None:
             self.vocabulary = Vocabulary(self.proto)
 

@@ -56,6 +56,7 @@ class Cluster:
     def is_chief(self) -> bool:
         """Whether this process, on the first machine, writes the run."""
         resolver = self._resolver
+        # One process, or a strategy that names no machines.
         if resolver is None or not resolver.task_type:
             return True
         if "chief" in resolver.cluster_spec().jobs:
@@ -93,6 +94,8 @@ class Cluster:
 
         The others then find in the folder of the run what the chief wrote.
         """
+        # Each machine votes once: the others before their turn, the chief after
+        # its own.
         if not self.is_chief:
             self._wait_for_all()
         yield
@@ -181,6 +184,7 @@ def choose_cluster(recipe: Recipe) -> Cluster:
     """
     if trains_on_tensorflow():
         return Cluster(choose_strategy(recipe))
+    # Now it is JAX, or an error.
     _check_backend(recipe)
     devices = recipe.training.devices
     if os.environ.get(JAX_ADDRESSES):
@@ -261,9 +265,11 @@ def choose_strategy(recipe: Recipe) -> "tf.distribute.Strategy | None":
                 f"The machines in TF_CONFIG could not connect ({text}): {error}"
             ) from error
     devices = recipe.training.devices
+    # Without a GPU, `all` is one CPU: parts of it would not be faster.
     gpus = tf.config.list_physical_devices("GPU")
     number = max(len(gpus), 1) if devices == "all" else int(devices)
     if number == 1:
+        # TensorFlow's default: variables without mirrors, and no votes.
         return tf.distribute.get_strategy()
     if gpus and number > len(gpus):
         raise InputError(
@@ -282,6 +288,7 @@ def _divide_cpu(number: int) -> None:
     import tensorflow as tf
 
     (cpu,) = tf.config.list_physical_devices("CPU")
+    # Another run of this process may have divided it already.
     before = tf.config.get_logical_device_configuration(cpu)
     if before and len(before) >= number:
         return
@@ -301,6 +308,7 @@ def check_tf_config(text: str) -> None:
     try:
         config = json.loads(text)
         cluster, task = config["cluster"], config["task"]
+        # TensorFlow waits forever for an address that is wrong.
         num_machines = len(cluster[task["type"]])
         is_right = (
             all(isinstance(addresses, list) for addresses in cluster.values())

@@ -222,6 +222,7 @@ def _plan(
         for name in names
         if name.text is not None
     }
+    # A line of each text translates the same line of the corpus.
     for path in others.values():
         ParallelCorpus(path, corpus.target).check()
     held_out = None
@@ -283,6 +284,7 @@ def _write_text(
             output, plan.student, plan.resume, overwrite, plan.read
         )
         made = (SOURCE, TARGET, VALIDATION_SOURCE, VALIDATION_TARGET)
+        # `train` looks for the student's texts in the record.
         write_record(
             output, plan.read | {name: str(output / name) for name in made}
         )
@@ -347,11 +349,14 @@ def _load_teachers(
     `separately`; each ensemble comes with the first of its teachers. All search
     like the first, except for `settings` that are not `None`.
     """
+    # The first teacher decides for all, as its settings are those of
+    # `origin.json`.
     search: dict[str, Any] = {
         name: n for name, n in settings.items() if n is not None
     }
     ensembles: dict[Any, list[Teacher]] = {}
     for number, teacher in enumerate(teachers):
+        # Teachers with the same key translate together.
         key = number if separately else (teacher.backward, teacher.text)
         ensembles.setdefault(key, []).append(teacher)
     loaded = []
@@ -388,6 +393,7 @@ def _student_recipe(
         "data.source_language": language,
         "data.source": SOURCE,
         "data.target": TARGET,
+        # Those of the teacher, which the run gets, so no file is named.
         "vocabulary.joint": source is target,
         "vocabulary.size": len(target),
         "vocabulary.model": None,

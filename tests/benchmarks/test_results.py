@@ -77,7 +77,7 @@ def test_stored_result_has_its_origin(path):
     result = Result.read(path)
     assert result.rows
     assert re.fullmatch("[0-9a-f]{40}", result.origin["commit"])
-    assert re.search(r"\((avx|amx)", result.origin["hardware"])
+    assert re.search(r"\((avx|amx)|NVIDIA", result.origin["hardware"])
     assert result.command.startswith(("python -m bench", "relative-attention"))
     # No path of the machine that measured.
     assert not re.search(r'"/\w', json.dumps(dict(result.options)))

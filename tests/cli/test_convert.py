@@ -45,7 +45,9 @@ def assert_is_mean(path, directory, steps):
         np.testing.assert_allclose(array, mean, rtol=1e-6, atol=1e-9)
 
 
-def test_last_checkpoints_become_a_model(average, trained, tmp_path):
+def test_average_writes_a_model_of_the_last_checkpoints(
+    average, trained, tmp_path
+):
     output = tmp_path / "mean"
     before = names(trained)
     status, out, err = average(trained, "--last", 2, "--output", output)
@@ -59,14 +61,14 @@ def test_last_checkpoints_become_a_model(average, trained, tmp_path):
     assert names(trained) == before
 
 
-def test_without_output_the_model_stands_beside_the_run(average, copy):
+def test_average_is_written_beside_the_run_by_default(average, copy):
     status, out, err = average(copy)
     output = copy.with_name("run_average_3")
     assert (status, out) == (0, f"model: {output}\n"), err
     assert_is_mean(output / "model.safetensors", copy, [4, 8, 12])
 
 
-def test_run_itself_changes_only_when_told(average, copy):
+def test_average_changes_the_run_only_with_in_place(average, copy):
     best = (copy / "best.safetensors").read_bytes()
     assert average(copy, "--last=3", "--in-place")[0] == 0
     assert_is_mean(copy / "model.safetensors", copy, [4, 8, 12])
@@ -74,7 +76,7 @@ def test_run_itself_changes_only_when_told(average, copy):
     ra.load_translator(copy)
 
 
-def test_weights_alone_go_to_a_file(average, trained, tmp_path):
+def test_average_writes_only_weights_to_a_file(average, trained, tmp_path):
     output = tmp_path / "mean.safetensors"
     checkpoints = trained / "checkpoints"
     one, two = checkpoints / "step-00000008", checkpoints / "step-00000012"
@@ -85,7 +87,7 @@ def test_weights_alone_go_to_a_file(average, trained, tmp_path):
         output.unlink()
 
 
-def test_what_cannot_be_averaged_changes_nothing(average, copy, tmp_path):
+def test_nothing_is_written_when_averaging_is_refused(average, copy, tmp_path):
     before = names(tmp_path)
     best = copy / "best.safetensors"
     for words, message in (
@@ -138,9 +140,7 @@ def test_options_of_a_saved_model_are_passed_on(
         ("ctranslate2 --token-ids-only", "takes --quantization."),
     ],
 )
-def test_what_is_wrong_is_named_in_one_line(
-    arguments, message, run, model, tmp_path
-):
+def test_invalid_export_is_refused(arguments, message, run, model, tmp_path):
     folder = tmp_path / "new" / "1"
     words = arguments.split()
     check_refused(run("export", model, folder, "--format", *words), message)
@@ -163,7 +163,7 @@ def test_what_is_wrong_is_named_in_one_line(
         ),
     ],
 )
-def test_word_that_lacks_is_named(words, message, run, capsys):
+def test_missing_arguments_are_named(words, message, run, capsys):
     with pytest.raises(SystemExit):
         run(*words.split())
     assert message in capsys.readouterr().err

@@ -40,7 +40,7 @@ def test_translates_a_file_in_a_new_process(
     assert output.read_bytes() == expected.encode()
 
 
-def test_job_of_one_engine_is_not_continued_by_the_other(
+def test_job_of_another_engine_is_not_resumed(
     several, source, tmp_path, run, monkeypatch
 ):
     monkeypatch.setattr(translate_text, "CHUNK_LINES", 4)

@@ -35,7 +35,7 @@ def score(run, model, texts):
     return score
 
 
-def test_scores_stand_on_lines_and_totals_on_standard_error(
+def test_score_prints_lines_and_reports_totals(
     score, texts, translator, pairs, tmp_path
 ):
     scores = ra.score_translations(translator, *pairs)
@@ -71,9 +71,7 @@ def test_score_reads_pipes(score, texts):
     assert out.count("\n") == 20
 
 
-def test_text_that_cannot_be_scored_is_named_and_nothing_written(
-    score, texts, tmp_path
-):
+def test_nothing_is_written_when_text_cannot_be_scored(score, texts, tmp_path):
     output = tmp_path / "scores.tsv"
     output.write_text("as before")
     texts["--source"] = tmp_path / "text"
@@ -87,7 +85,7 @@ def test_text_that_cannot_be_scored_is_named_and_nothing_written(
         assert output.read_text() == "as before"
 
 
-def test_score_of_nothing_and_to_nowhere_is_an_error(score, texts, tmp_path):
+def test_score_is_refused_for_empty_text_or_a_folder(score, texts, tmp_path):
     check_refused(score("--output", tmp_path), f"{tmp_path} is a folder")
     texts["--source"] = texts["--target"] = tmp_path / "empty"
     (tmp_path / "empty").touch()
@@ -189,7 +187,7 @@ def test_model_is_compared_with_another_and_with_a_file(
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_is_wrong_is_named_before_any_translation(
+def test_evaluate_is_refused_before_translating(
     evaluate, corpus, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(
@@ -266,7 +264,7 @@ def test_references_without_blanks_choose_the_tokenizer(run, tmp_path):
     assert out.startswith("BLEU 100.00") and "tok:zh" in out
 
 
-def test_what_files_have_no_use_for_is_named(run, files, model, corpus):
+def test_options_of_models_are_refused_for_files(run, files, model, corpus):
     first, second, reference = files
     for options, message in (
         ((first, "--num-beams", "3"), "--num-beams is for models"),

@@ -48,7 +48,7 @@ def help_of(command, capsys):
     return capsys.readouterr().out
 
 
-def test_example_of_each_command_is_a_command_that_there_is(capsys):
+def test_examples_of_all_commands_can_be_parsed(capsys):
     commands = re.findall(r"^    (\w+)\b", help_of("", capsys), re.M)
     kinds = {
         "convert": ("tensor2tensor", "opennmt-tf"),
@@ -76,7 +76,7 @@ def test_example_of_each_command_is_a_command_that_there_is(capsys):
 # === Backends and packages ===
 
 
-def test_backend_that_is_missing_is_one_line():
+def test_missing_backend_is_reported_in_one_line():
     done = subprocess.run(
         [sys.executable, "-m", "relative_attention", "translate", "anything"],
         env={**os.environ, "KERAS_BACKEND": "nonsense"},
@@ -88,7 +88,7 @@ def test_backend_that_is_missing_is_one_line():
     assert done.stderr.count("\n") == 1
 
 
-def test_devices_that_jax_does_not_find_are_one_line():
+def test_missing_jax_devices_are_reported_in_one_line():
     pytest.importorskip("jax")
     done = subprocess.run(
         [sys.executable, "-m", "relative_attention", "translate", "anything"],
@@ -101,7 +101,7 @@ def test_devices_that_jax_does_not_find_are_one_line():
     assert "JAX_PLATFORMS" in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_package_that_is_missing_is_one_line(run, monkeypatch):
+def test_missing_package_is_reported_in_one_line(run, monkeypatch):
     def without_it():
         raise ModuleNotFoundError("No module named 'x'", name="x")
 
@@ -130,7 +130,7 @@ def test_package_that_is_missing_is_one_line(run, monkeypatch):
         ("demo", "Interrupted.\n"),
     ],
 )
-def test_interrupt_exits_with_130_and_says_how_to_go_on(
+def test_interrupt_exits_with_130_and_says_how_to_resume(
     words, hint, run, recipe_file, monkeypatch
 ):
     def interrupt(*arguments, **keywords):

@@ -48,7 +48,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistake_is_named_with_the_way_out(
+def test_common_mistakes_are_named_with_a_way_out(
     mistake, run, request, capsys, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)

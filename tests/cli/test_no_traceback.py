@@ -63,7 +63,9 @@ def hostile(request, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PARTS)
-def test_part_of_a_model_that_is_none(name, hostile, trained, check, tmp_path):
+def test_damaged_model_folder_is_refused(
+    name, hostile, trained, check, tmp_path
+):
     model = tmp_path / "model"
     shutil.copytree(
         trained, model, ignore=shutil.ignore_patterns("checkpoints", "cache")
@@ -78,7 +80,7 @@ def test_part_of_a_model_that_is_none(name, hostile, trained, check, tmp_path):
 @pytest.mark.parametrize(
     "hostile", ["empty", "blank", "bytes", "nul", "long"], indirect=True
 )
-def test_text_that_is_none(hostile, trained, check, corpus, tmp_path):
+def test_invalid_text_is_refused(hostile, trained, check, corpus, tmp_path):
     source, reference = corpus / "test.en", corpus / "test.de"
     check("translate", trained, "--input", hostile)
     check("score", trained, "--source", source, "--target", hostile)
@@ -92,7 +94,7 @@ def test_text_that_is_none(hostile, trained, check, corpus, tmp_path):
 
 
 @pytest.mark.slow
-def test_file_to_convert_or_average_that_is_none(hostile, check, tmp_path):
+def test_invalid_checkpoint_is_refused(hostile, check, tmp_path):
     output = ("--output", tmp_path / "converted")
     hparams = ("--hparams", hostile)
     check("convert", "tensor2tensor", hostile, *hparams, *output)

@@ -131,5 +131,5 @@ def test_table_has_a_row_for_each_preset_and_length(run, monkeypatch):
         (f"{TINY[0]} --steps 0", "at least 1"),
     ],
 )
-def test_what_cannot_be_measured_is_refused(words, message, run):
+def test_invalid_benchmark_is_refused(words, message, run):
     check_refused(run("benchmark", "--presets", *words.split()), message)

@@ -36,7 +36,7 @@ def asked(monkeypatch):
     return calls
 
 
-def test_train_passes_on_what_the_command_line_says(run, asked):
+def test_train_is_called_with_the_options(run, asked):
     words = ["small_relative", "training.steps=4", "--data", "texts"]
     status, out, err = run("train", *words)
     assert status == 0, err
@@ -84,7 +84,7 @@ def test_run_is_resumed(words, run, copy, asked, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("words", ["small_relative --resume", "--resume runs"])
-def test_folder_without_a_run_is_refused(
+def test_resume_is_refused_without_a_run(
     words, run, copy, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -104,7 +104,7 @@ def test_folder_without_a_run_is_refused(
         ("study table1 --seeds=x", "--seeds: must be whole numbers"),
     ],
 )
-def test_words_that_make_no_command_are_named(words, message, capsys):
+def test_unknown_words_are_named(words, message, capsys):
     with pytest.raises(SystemExit):
         parse(words.split())
     assert message in capsys.readouterr().err
@@ -114,7 +114,7 @@ PARTS = (("", "train"), ("validation_", "validation"), ("test_", "test"))
 
 
 @pytest.mark.large
-def test_resuming_takes_recipe_and_data_from_the_run(
+def test_resume_takes_recipe_and_texts_from_the_run(
     run, corpus, recipe, tmp_path, monkeypatch
 ):
     """Relative names, another working directory, and no `--data`."""
@@ -146,7 +146,7 @@ def test_resuming_takes_recipe_and_data_from_the_run(
 # === study ===
 
 
-def test_list_says_what_is_done_what_it_cost_and_what_is_left(study_bench, run):
+def test_study_list_shows_finished_and_missing_runs(study_bench, run):
     study_bench.run(rows=["relative"])
     (study_bench.output / "plain-1").mkdir()
     study = study_bench.output.with_name("positions.yaml")
@@ -166,9 +166,7 @@ def test_list_says_what_is_done_what_it_cost_and_what_is_left(study_bench, run):
     check_refused(result, "`training.steps` 12")
 
 
-def test_command_runs_a_study_and_prints_the_table(
-    study_bench, run, draw_study
-):
+def test_study_is_run_and_its_table_printed(study_bench, run, draw_study):
     output = study_bench.output
     study = output.with_name("positions.yaml")
     words = ["study", study, "--output", output, "--data", study_bench.corpus]
@@ -194,7 +192,7 @@ def test_command_runs_a_study_and_prints_the_table(
         "training.steps=3 small_relative --backward c --teachers a b",
     ],
 )
-def test_distill_passes_on_what_the_command_line_says(words, run, asked):
+def test_distill_is_called_with_the_options(words, run, asked):
     status, out, err = run("distill", *words.split(), "--closest-of", "2")
     assert status == 0, err
     assert out.endswith("model: runs/small_relative_distilled\n")

@@ -69,7 +69,7 @@ def source(tmp_path):
     ],
     ids=["unix", "windows"],
 )
-def test_a_line_gives_a_line(text, translate, expected, tmp_path):
+def test_every_line_is_translated(text, translate, expected, tmp_path):
     assert translate(stdin=text) == (0, expected, "")
     source = tmp_path / "source.gz"
     source.write_bytes(gzip.compress(text))
@@ -89,9 +89,7 @@ def test_empty_lines_stay_empty(translate):
     assert translate(stdin=lines) == (0, "\n" * 4, "")
 
 
-def test_n_best_are_numbered_with_scores_and_tabs(
-    translate, translator, source
-):
+def test_nbest_writes_number_score_and_text(translate, translator, source):
     for nbest in (1, 3):
         found = translator.search(LINES, num_results=nbest)
         status, out, _ = translate("--nbest", nbest, "--input", source)
@@ -103,7 +101,7 @@ def test_n_best_are_numbered_with_scores_and_tabs(
     assert numbers.count("2") == numbers.count("4") == 1
 
 
-def test_output_is_written_whole_or_not_at_all(
+def test_output_is_unchanged_when_input_is_invalid(
     translate, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(translate_text, "CHUNK_LINES", 1)
@@ -122,7 +120,7 @@ def test_output_is_written_whole_or_not_at_all(
     assert "standard input, line 2: not valid UTF-8" in err
 
 
-def test_lines_that_are_cut_are_counted_and_named(translate):
+def test_cut_lines_are_reported(translate):
     long = b"x" * 100_000
     status, out, err = translate(stdin=b"ten\n" + long + b"\n")
     assert (status, out.count("\n")) == (0, 2)
@@ -132,7 +130,7 @@ def test_lines_that_are_cut_are_counted_and_named(translate):
     assert err == f"7 lines were {told}: lines 1, 2, 3, 4, 5 and 2 more\n"
 
 
-def test_lines_longer_than_the_training_text_are_named(translate, translator):
+def test_lines_longer_than_training_text_are_reported(translate, translator):
     most, line = translator.trained_source_length, "yes."
     while len(translator.vocabulary.encode([line])[0]) + 1 <= most:
         familiar, line = line, f"{line} yes."
@@ -149,7 +147,7 @@ SENTENCES = ["Dr. Lee has ten cats.", "Yes!", "Two dogs?"]
 PARAGRAPHS = "  {}  {}\n\n \n{}\n?\n".format(*SENTENCES).encode()
 
 
-def test_sentences_of_a_line_are_translated_one_by_one(translate, translator):
+def test_sentences_of_a_line_are_translated_separately(translate, translator):
     # The run had `train.en`.
     assert translator.source_language == "en"
     first, second, third = translator.translate(SENTENCES)
@@ -166,7 +164,9 @@ def test_sentences_of_a_line_are_translated_one_by_one(translate, translator):
     assert out.split("\n")[0].split("\t")[2] == whole[0]
 
 
-def test_unknown_language_is_said_once(translate, translator, monkeypatch):
+def test_unknown_source_language_is_reported_once(
+    translate, translator, monkeypatch
+):
     monkeypatch.setattr(translator, "source_language", None)
     status, out, err = translate(stdin=PARAGRAPHS * 2)
     assert (status, out.count("\n")) == (0, 10)
@@ -225,7 +225,7 @@ def test_alignments_follow_the_translations(translate, translator, source):
 
 
 @pytest.mark.large
-def test_draws_are_those_of_the_options(translate, translator, source):
+def test_sampling_options_are_passed_on(translate, translator, source):
     options = {"temperature": 1.7, "top_k": 50, "top_p": 0.9, "seed": 5}
     words = [f"--{n.replace('_', '-')}={v}" for n, v in options.items()]
     # More than there are beams.
@@ -250,16 +250,16 @@ def test_draws_are_those_of_the_options(translate, translator, source):
         ("--split-sentences --prefix=x", "and --prefix exclude one another"),
     ],
 )
-def test_wrong_number_is_named_in_one_line(
-    arguments, message, translate, tmp_path
-):
+def test_invalid_options_are_refused(arguments, message, translate, tmp_path):
     output = tmp_path / "hypotheses"
     arguments = ["--output", output, *arguments.split()]
     check_refused(translate(*arguments, stdin=b"yes\n"), message)
     assert not list(tmp_path.iterdir())
 
 
-def test_wrong_path_is_named_before_any_work(run, model, source, monkeypatch):
+def test_invalid_paths_are_refused_before_translating(
+    run, model, source, monkeypatch
+):
     monkeypatch.setattr(
         ra.Translator, "search", lambda *_, **__: pytest.fail("it translates")
     )
@@ -277,7 +277,7 @@ def test_wrong_path_is_named_before_any_work(run, model, source, monkeypatch):
         assert list(folder.iterdir()) == [source]
 
 
-def test_batch_too_large_for_the_memory_is_an_error(translate, monkeypatch):
+def test_out_of_memory_names_the_options_to_lower(translate, monkeypatch):
     def search(*arguments, **keywords):
         raise MemoryError
 
@@ -315,7 +315,7 @@ def test_translations_begin_with_their_prefixes(
 
 
 @pytest.mark.parametrize("prefixes", ["zwei\n", "a\nb\nc\n"])
-def test_prefixes_of_another_number_are_refused(
+def test_prefixes_are_refused_when_their_number_differs(
     prefixes, translate, texts, tmp_path
 ):
     given = texts("yes\nten\n", prefixes)
@@ -332,7 +332,7 @@ def test_prefixes_of_another_number_are_refused(
 # === Terminals, other programs and closed streams ===
 
 
-def test_typed_line_is_translated_before_the_next_is_asked_for(
+def test_typed_line_is_answered_before_the_next_prompt(
     translate, translator, texts, monkeypatch, capsys
 ):
     typed = iter(["yes", "", "ten"])
@@ -359,7 +359,7 @@ def test_typed_line_is_translated_before_the_next_is_asked_for(
 
 
 @pytest.mark.large
-def test_slow_writer_is_answered_line_by_line(model, translator):
+def test_each_line_is_answered_when_the_writer_is_slow(model, translator):
     options = ["--num-beams=3", "--min-length=4", "--max-length=6"]
     with subprocess.Popen(
         [sys.executable, "-c", MAIN, "translate", str(model), *options],
@@ -382,7 +382,7 @@ def test_slow_writer_is_answered_line_by_line(model, translator):
 
 
 @pytest.mark.usefixtures("load_once")
-def test_fast_writer_is_translated_in_large_batches(
+def test_lines_are_batched_when_the_writer_is_fast(
     model, monkeypatch, capsysbinary
 ):
     sizes = []
@@ -416,7 +416,7 @@ def test_closed_stream_is_an_error_when_used(
     check_refused((status, "", error), "Bad file descriptor")
 
 
-def test_closed_error_output_is_not_mixed_with_results(
+def test_messages_are_dropped_when_stderr_is_closed(
     translate, source, expected, monkeypatch
 ):
     monkeypatch.setattr(sys, "stderr", None)
@@ -428,7 +428,7 @@ def test_closed_error_output_is_not_mixed_with_results(
 # === Several models ===
 
 
-def test_models_may_stand_on_both_sides_of_options(
+def test_models_are_read_on_both_sides_of_options(
     run, translator, expected, monkeypatch
 ):
     asked = []

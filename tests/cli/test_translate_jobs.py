@@ -110,7 +110,7 @@ def prefixes(tmp_path):
     ],
     ids=lambda options: " ".join(map(str, options)),
 )
-def test_same_command_goes_on_with_the_same_lines(
+def test_output_is_the_same_when_a_job_is_resumed(
     options, interrupted, translate, output, prefixes, tmp_path
 ):
     if "--prefix" in options:
@@ -126,7 +126,7 @@ def test_same_command_goes_on_with_the_same_lines(
     assert snapshot(output) == {"hypotheses": whole.read_bytes()}
 
 
-def test_lines_that_were_cut_are_counted_over_all(
+def test_cut_lines_of_all_parts_are_counted_when_resumed(
     interrupted, translate, source, translator, monkeypatch
 ):
     source.write_text("yes yes yes\n" * 7)
@@ -137,7 +137,7 @@ def test_lines_that_were_cut_are_counted_over_all(
     assert err.endswith(": lines 1, 2, 3, 4, 5 and 2 more\n")
 
 
-def test_time_left_is_told_each_minute(translate, monkeypatch):
+def test_progress_is_logged_every_minute(translate, monkeypatch):
     """In the log of a job; the clock here goes 40 seconds at each look."""
     seconds = iter(range(0, 10**6, 40))
     monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
@@ -150,7 +150,7 @@ def test_time_left_is_told_each_minute(translate, monkeypatch):
 
 
 @pytest.mark.parametrize("num_shards", [3, 9])
-def test_shards_in_order_are_the_whole(
+def test_concatenated_shards_equal_the_whole_output(
     num_shards, translate, prefixes, tmp_path
 ):
     options = ["--nbest", 2, "--prefix", prefixes]
@@ -176,7 +176,7 @@ def test_shard_is_resumed(interrupted, run, translate, model, source, output):
 
 
 @pytest.mark.parametrize("shard", ["4/3", "a/b"])
-def test_shard_that_there_is_not_is_refused(shard, translate, output):
+def test_shard_is_refused_when_out_of_range(shard, translate, output):
     assert translate(f"--shard={shard}") == (
         1,
         "",
@@ -189,7 +189,7 @@ def test_shard_that_there_is_not_is_refused(shard, translate, output):
 # === What is refused, and what is lost by it: nothing ===
 
 
-def test_other_translations_are_refused_until_told_to_overwrite(
+def test_job_with_other_settings_is_refused_unless_overwritten(
     interrupted, translate, source, output, prefixes, model
 ):
     interrupted()
@@ -220,7 +220,7 @@ def copy_of(model, output):
     return shutil.copytree(model, output.parents[1] / "model")
 
 
-def test_same_model_and_text_elsewhere_are_the_same(
+def test_job_is_resumed_when_model_and_text_were_moved(
     interrupted, translate, model, source, output
 ):
     """A batch may be smaller, too: for want of memory."""
@@ -265,7 +265,7 @@ def num_parts(output):
 
 
 @pytest.mark.large
-def test_killed_process_is_resumed_to_the_last_byte(
+def test_output_is_the_same_when_the_process_was_killed(
     model, corpus, output, tmp_path
 ):
     source, whole = tmp_path / "source", tmp_path / "whole"

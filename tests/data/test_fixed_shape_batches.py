@@ -45,7 +45,7 @@ def test_a_batch_has_as_many_rows_as_its_tokens_allow(batches):
 
 
 @pytest.mark.parametrize("epoch", [None, 0, 1])
-def test_an_epoch_has_every_pair_once(batches, corpus, epoch):
+def test_every_pair_comes_once_an_epoch_in_fixed_shapes(batches, corpus, epoch):
     pairs = np.concatenate(list(batches.indices(epoch)))
     assert sorted(pairs.tolist()) == list(range(len(corpus)))
 

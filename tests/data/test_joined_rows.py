@@ -77,7 +77,7 @@ def test_every_pair_comes_once_an_epoch_and_whole(batches, corpus):
     assert num_tokens == len(corpus.target_ids)
 
 
-def test_rows_have_as_many_pairs_as_asked_for_and_others_each_epoch(batches):
+def test_rows_join_as_many_pairs_as_asked(batches):
     first, second = (epoch_of(batches, epoch) for epoch in (0, 1))
     sizes = np.array([len(row) for row in first])
     assert set(sizes) == {1, 2, 3, 4}
@@ -118,7 +118,7 @@ def test_batches_are_a_function_of_seed_and_step(batches, corpus):
     assert partners(epoch_of(other, 0)) != partners(epoch_of(batches, 0))
 
 
-def test_rows_are_those_that_runs_began_with():
+def test_joined_rows_stay_the_same_over_versions():
     # A resumed run must see the batches of the version that began it.
     few = corpus_of([1, 2, 1, 3, 1, 2], [2, 1, 2, 3, 2, 1])
     batches = ra.TokenBatches(few, 12, seed=7, join=3, join_share=0.7)

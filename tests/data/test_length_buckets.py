@@ -33,7 +33,7 @@ def test_buckets_are_those_of_tensor2tensor(golden):
         } == scheme
 
 
-def test_special_lengths_by_hand():
+def test_length_buckets_of_special_lengths():
     buckets = length_buckets(64, max_length=8)
     assert (buckets.boundaries, buckets.batch_sizes) == ((), (8,))
     assert buckets.max_length == 1_000_000_000

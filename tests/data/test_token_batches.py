@@ -58,7 +58,7 @@ def test_budget_is_kept_unless_a_batch_is_one_pair(budget, epoch, corpus):
         )
 
 
-def test_batches_are_those_that_runs_began_with():
+def test_batches_stay_the_same_over_versions():
     # A run that goes on must see the batches of the version that began it.
     batches = TokenBatches(
         corpus_of([2, 3, 2, 4, 2, 3, 2, 4], [3, 2, 2, 4, 2, 3, 3, 1]), 12, 7

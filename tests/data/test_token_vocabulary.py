@@ -144,7 +144,7 @@ def test_missing_or_damaged_file_is_an_error(file, tmp_path):
         TokenVocabulary.from_opennmt_tf(file(LINES), tokenizer=file(LINES))
 
 
-def test_saved_vocabulary_that_is_none_is_an_error(tmp_path):
+def test_invalid_saved_vocabulary_is_refused(tmp_path):
     path = tmp_path / "v.tokens"
     with pytest.raises(InputError, match="No vocabulary at .*v.tokens"):
         TokenVocabulary.load(path)

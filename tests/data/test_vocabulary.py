@@ -68,7 +68,7 @@ def test_pieces_spell_the_line(vocabulary):
     ],
     ids=["end_and_padding", "nothing", "array"],
 )
-def test_text_is_what_stands_before_the_end(form, texts, vocabulary):
+def test_decode_stops_at_the_end(form, texts, vocabulary):
     rows = form(*vocabulary.encode(["one", "two three"]))
     assert vocabulary.decode(rows) == texts
 

@@ -13,7 +13,7 @@ def learnt():
     return ra.Vocabulary.train(LINES, 285)
 
 
-def test_vocabulary_is_the_same_whoever_wrote_its_file(learnt, tmp_path):
+def test_vocabulary_equality_ignores_the_file(learnt, tmp_path):
     path = tmp_path / "vocabulary.model"
     learnt.save(path)
     assert is_same_vocabulary(learnt, learnt)

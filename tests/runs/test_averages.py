@@ -25,7 +25,7 @@ def assert_mean(path, *parts):
     assert any((first[name] != second[name]).any() for name in first)
 
 
-def test_finished_model_is_the_mean_of_checkpoints_when_asked(quickly, copy):
+def test_average_last_averages_checkpoints(quickly, copy):
     quickly(copy, "training.average_last=2", resume=True)
     checkpoints = copy / "checkpoints"
     parts = [checkpoints / f"step-0000000{step}" / MODEL for step in (2, 4)]
@@ -90,9 +90,7 @@ def passes(quickly, steps_per_pass):
     return train
 
 
-def test_finished_model_is_the_mean_of_the_ends_of_passes(
-    passes, ends, tmp_path
-):
+def test_average_epochs_averages_ends_of_passes(passes, ends, tmp_path):
     output = tmp_path / "run"
     passes(output, 1, "training.keep_checkpoints=1")
     assert_mean(output / MODEL, *ends)
@@ -102,7 +100,7 @@ def test_finished_model_is_the_mean_of_the_ends_of_passes(
 
 @pytest.mark.large
 @pytest.mark.parametrize("stop", [-2, 0])
-def test_resumed_run_has_the_same_mean(stop, passes, ends, tmp_path):
+def test_average_is_the_same_when_resumed(stop, passes, ends, tmp_path):
     output = tmp_path / "run"
     overrides = ("training.save_every=3", "training.keep_checkpoints=2")
     passes(output, stop, *overrides)
@@ -110,7 +108,7 @@ def test_resumed_run_has_the_same_mean(stop, passes, ends, tmp_path):
     assert_mean(output / MODEL, *ends)
 
 
-def test_run_of_no_whole_pass_keeps_the_best_and_says_so(quickly, tmp_path):
+def test_best_weights_are_kept_without_a_whole_pass(quickly, tmp_path):
     lines = []
     output = tmp_path / "run"
     overrides = ("training.average_epochs=2", "training.steps=1")
@@ -120,9 +118,7 @@ def test_run_of_no_whole_pass_keeps_the_best_and_says_so(quickly, tmp_path):
     assert line.startswith("only 0 of the 2") and "best" in line
 
 
-def test_moving_average_is_what_is_kept_and_not_what_is_trained(
-    quickly, quick_run, tmp_path
-):
+def test_moving_average_is_saved_but_not_trained(quickly, quick_run, tmp_path):
     output = tmp_path / "run"
     momentum = "training.ema_momentum=0.5"
     # Stopped on the way: neither the weights nor their average see it.
@@ -143,7 +139,7 @@ def test_moving_average_is_what_is_kept_and_not_what_is_trained(
     assert any((kept[name] != raw[name]).any() for name in kept)
 
 
-def test_validation_losses_are_those_of_the_run(quick_run):
+def test_validation_losses_equal_those_of_the_run(quick_run):
     history = json.loads((quick_run / "history.json").read_text())
     paths = [
         quick_run / "checkpoints" / f"step-{record['step']:08}" / MODEL

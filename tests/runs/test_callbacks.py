@@ -73,7 +73,7 @@ LOGS = {
 }
 
 
-def test_line_says_what_is_looked_at(clock):
+def test_line_shows_time_steps_and_metrics(clock):
     line, file = make_line()
     line.on_epoch_begin(0)
     clock.now = 102.0
@@ -88,7 +88,7 @@ def test_line_says_what_is_looked_at(clock):
     )
 
 
-def test_speed_leaves_out_the_first_step_and_validation(clock):
+def test_speed_excludes_first_step_and_validation(clock):
     line, file = make_line()
     line.on_epoch_begin(0)
     clock.now += 60.0  # compiles
@@ -112,7 +112,7 @@ def test_speed_leaves_out_the_first_step_and_validation(clock):
     assert "0:01:05 left" in file.getvalue().split("\n")[-2]
 
 
-def test_a_line_shows_skipped_updates_and_epochs_of_validation_alone(clock):
+def test_line_has_no_speed_when_a_round_only_validates(clock):
     line, file = make_line(num_steps=12)
     line.on_epoch_begin(0)
     line.on_test_begin()
@@ -128,7 +128,7 @@ def test_a_line_shows_skipped_updates_and_epochs_of_validation_alone(clock):
 
 
 @pytest.mark.parametrize("num_steps", [1, 2])
-def test_speed_of_a_resumed_epoch_leaves_out_what_was_before(clock, num_steps):
+def test_speed_excludes_tokens_before_a_resume(clock, num_steps):
     line, _ = make_line(first_tokens=900.0)
     line.set_params({"steps": num_steps})
     line.on_epoch_begin(0)
@@ -142,7 +142,7 @@ def test_speed_of_a_resumed_epoch_leaves_out_what_was_before(clock, num_steps):
     assert logs["tokens_per_second"] == 50.0
 
 
-def test_device_is_waited_for_only_when_the_line_is_shown(clock):
+def test_logs_are_read_only_when_the_line_is_shown(clock):
     line, file = make_line(is_terminal=True)
     line.on_epoch_begin(0)
     numbers = [Number(2.5) for _ in range(8)]
@@ -236,7 +236,7 @@ def feed(guard, *skipped):
         guard.on_train_batch_end(batch, {"skipped": number})
 
 
-def test_updates_left_out_are_named_with_their_lines():
+def test_skipped_updates_are_reported_with_their_lines():
     guard, file = make_guard(first_step=999)
     feed(guard, 0.0, 1.0, 1.0, 2.0)
     assert file.getvalue() == ""
@@ -248,7 +248,7 @@ def test_updates_left_out_are_named_with_their_lines():
     )
 
 
-def test_what_was_left_out_before_a_resume_is_not_named_again():
+def test_skipped_updates_are_not_reported_again_when_resumed():
     guard, file = make_guard(first_step=10, first_skipped=2.0)
     feed(guard, 2.0, 3.0)
     guard.on_epoch_end(0)
@@ -259,7 +259,7 @@ def test_what_was_left_out_before_a_resume_is_not_named_again():
     assert file.getvalue().count("Skipped") == 2
 
 
-def test_device_is_waited_for_once_in_sixteen_steps():
+def test_guard_reads_logs_every_sixteen_steps():
     guard, _ = make_guard()
     numbers = [Number(0.0) for _ in range(31)]
     feed(guard, *numbers[:15])
@@ -279,7 +279,7 @@ def test_device_is_waited_for_once_in_sixteen_steps():
     ],
     ids=str,
 )
-def test_signal_is_noted_and_then_obeyed(number, exception, code):
+def test_first_signal_is_recorded_and_second_one_acts(number, exception, code):
     before = signal.getsignal(number)
     with StopSignals() as signals:
         assert signals.received is None
@@ -293,7 +293,7 @@ def test_signal_is_noted_and_then_obeyed(number, exception, code):
     assert signal.getsignal(number) == before
 
 
-def test_nothing_happens_in_another_thread():
+def test_signals_are_ignored_in_another_thread():
     failures = []
 
     def enter():

@@ -46,7 +46,7 @@ def folder(tmp_path):
     return tmp_path / "step"
 
 
-def test_checkpoint_comes_back_whole(folder):
+def test_checkpoint_is_restored(folder):
     model = make_model(seed=2)
     assert load_checkpoint(model, folder) == STATE
     for number, value in enumerate(values(model)):
@@ -54,7 +54,7 @@ def test_checkpoint_comes_back_whole(folder):
     assert sorted(path.name for path in folder.iterdir()) == FILES
 
 
-def test_whole_checkpoint_is_kept_and_a_damaged_one_replaced(folder):
+def test_only_damaged_checkpoint_is_overwritten(folder):
     save_checkpoint(make_model(), folder, {"step": 4})
     assert load_checkpoint(make_model(), folder) == STATE
     (folder / "state.json").write_text("{}")
@@ -71,7 +71,7 @@ def assert_nothing_is_assigned(model, folder, message):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_nothing_is_assigned_of_a_damaged_checkpoint(folder, name):
+def test_nothing_is_assigned_when_a_checkpoint_is_damaged(folder, name):
     path, model = folder / name, make_model()
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
@@ -97,7 +97,7 @@ def test_weights_are_compared_with_their_checksum(folder, tmp_path):
     ra.average_checkpoints([folder], mean)
 
 
-def test_size_is_that_of_all_numbers():
+def test_checkpoint_size_counts_all_variables():
     model = make_model()
     numbers = sum(np.prod(v.shape) for v in variables_of(model))
     assert checkpoint_bytes(model) == 4 * numbers
@@ -106,7 +106,7 @@ def test_size_is_that_of_all_numbers():
 # === Averages ===
 
 
-def test_tensor2tensors_average_is_the_same(golden, tmp_path):
+def test_average_equals_tensor2tensors(golden, tmp_path):
     arrays = golden("G_avg_checkpoints")
     steps = sorted({name.split("/")[0] for name in arrays} - {"averaged"})
     paths = []
@@ -131,7 +131,7 @@ def _of(arrays, step):
     }
 
 
-def test_what_has_no_mean_is_refused(tmp_path):
+def test_average_is_refused_for_other_arrays(tmp_path):
     whole, other = tmp_path / "1.safetensors", tmp_path / "2.safetensors"
     output = tmp_path / "mean.safetensors"
     arrays = {"a": np.ones((2, 3), "float32"), "b": np.ones(5, "float32")}

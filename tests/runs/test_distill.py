@@ -148,7 +148,7 @@ def origin_of(output):
 # === What comes out ===
 
 
-def test_student_is_trained_on_both_texts_with_the_teachers_vocabulary(
+def test_student_learns_both_texts_with_the_teachers_vocabulary(
     distill, recipe, texts, sides, both, tmp_path
 ):
     output = tmp_path / "student"
@@ -190,7 +190,7 @@ def test_student_is_trained_on_both_texts_with_the_teachers_vocabulary(
     assert student.source_language == "en"
 
 
-def test_teachers_that_read_one_text_translate_it_together(
+def test_teachers_of_one_text_translate_as_an_ensemble(
     distill, texts, sides, teachers, both, tmp_path, no_training
 ):
     first, second = both
@@ -221,7 +221,7 @@ def test_teachers_that_read_one_text_translate_it_together(
 
 
 @pytest.mark.large
-def test_closest_of_the_best_translations_is_learnt_when_resumed(
+def test_closest_translation_is_learned_when_resumed(
     distill, sides, both, tmp_path, no_training
 ):
     output = tmp_path / "student"
@@ -261,7 +261,7 @@ def test_closest_of_the_best_translations_is_learnt_when_resumed(
     assert origin_of(output)["closest_of"] == 2
 
 
-def test_tokens_with_and_without_a_full_stop_are_two():
+def test_closest_translation_depends_on_the_tokenizer():
     texts = ("a q c q", "a b c d.", "q b c d .")
     candidates = [types.SimpleNamespace(text=text) for text in texts]
     for tokenize, expected in (("13a", "a b c d."), ("none", "q b c d .")):
@@ -271,7 +271,7 @@ def test_tokens_with_and_without_a_full_stop_are_two():
 
 
 @pytest.mark.large
-def test_lines_that_are_held_out_are_not_translated(
+def test_held_out_lines_are_not_translated(
     distill, sides, both, tmp_path, no_training
 ):
     output = tmp_path / "student"
@@ -339,7 +339,7 @@ def test_interrupted_translation_resumes_with_the_next_chunk(
     assert learnt(output)[1][NUM_LINES:] == first + second
 
 
-def test_teachers_are_gone_when_the_student_is_trained(
+def test_teachers_are_freed_before_the_student_trains(
     distill, tmp_path, monkeypatch
 ):
     """Their graphs, which lead back to them, keep no memory."""
@@ -383,7 +383,7 @@ def test_interrupted_training_is_resumed_without_the_teachers(
 
 
 @pytest.mark.large
-def test_translations_of_another_kind_are_refused_until_told_to_overwrite(
+def test_other_translations_are_refused_unless_overwritten(
     distill, texts, teachers, both, tmp_path
 ):
     student = tmp_path / "student"
@@ -428,7 +428,7 @@ def test_translations_of_another_kind_are_refused_until_told_to_overwrite(
     ],
     ids=str,
 )
-def test_what_is_wrong_is_told_before_any_work(
+def test_invalid_distillation_is_refused_before_any_work(
     distill, teachers, names, arguments, message, tmp_path, monkeypatch, request
 ):
     request.getfixturevalue("no_translating")

@@ -77,9 +77,7 @@ def test_everything_written_is_read_back(event_log, tmp_path, rng):
     ]
 
 
-def test_log_that_goes_on_takes_the_place_of_what_was_undone(
-    tmp_path, monkeypatch
-):
+def test_resumed_log_replaces_later_steps(tmp_path, monkeypatch):
     for hours, (steps, value) in enumerate(
         (((1, 2, 3), 0.0), ((2, 3, 4), 1.0))
     ):
@@ -114,7 +112,7 @@ def make_model(**overrides):
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
-def test_every_block_gives_its_tables(is_shared):
+def test_relation_tables_of_all_blocks_are_found(is_shared):
     model = make_model(share_relations_across_heads=is_shared)
     tables = relation_tables(model)
     num_tables = 1 if is_shared else 2
@@ -130,7 +128,7 @@ def test_every_block_gives_its_tables(is_shared):
     )
 
 
-def test_tables_that_a_model_lacks_are_left_out():
+def test_missing_relation_tables_are_left_out():
     assert relation_tables(make_model(position_encoding="sinusoidal")) == {}
     names = relation_tables(make_model(use_value_relations=False))
     assert {name.split("/")[1] for name in names} == {"key"}
@@ -144,7 +142,7 @@ HISTORY = [
 ]
 
 
-def test_table_has_the_history_and_the_same_columns_from_the_start(tmp_path):
+def test_training_table_has_the_same_columns_from_the_start(tmp_path):
     path = tmp_path / "training.csv"
 
     def columns_of(history):

@@ -45,7 +45,7 @@ def events(folder, series):
     }
 
 
-def test_charts_are_those_of_the_records(monitored):
+def test_charts_equal_the_history(monitored):
     folder, history = monitored
     metrics = {"loss", "perplexity", "accuracy"}
     rates = {"learning_rate", "gradient_norm", "skipped", "tokens_per_second"}
@@ -98,7 +98,7 @@ def test_monitoring_changes_nothing_of_the_model(monitored, quick_run):
         assert_same_arrays(monitored[0] / path, quick_run / path)
 
 
-def test_picture_that_fails_is_reported_once_and_training_goes_on(
+def test_training_continues_when_a_picture_fails(
     quickly, tmp_path, monkeypatch
 ):
     def fail(*arguments):
@@ -144,9 +144,7 @@ def test_without_matplotlib_one_line_says_what_is_not_drawn(
     ],
     ids=["empty", "too_early"],
 )
-def test_plot_says_why_there_is_nothing_to_draw(
-    files, message, tmp_path, capsys
-):
+def test_plot_is_refused_without_a_curve(files, message, tmp_path, capsys):
     for name, content in files.items():
         (tmp_path / name).write_text(content)
     assert main(["plot", str(tmp_path)]) == 1
@@ -190,6 +188,6 @@ def test_chinese_is_scored_by_its_tokenizer(quickly_into):
     assert "BLEU: of the tokens of zh" in lines
 
 
-def test_weights_are_not_chosen_by_a_score_that_cannot_rise(quickly_into):
+def test_best_by_bleu_is_refused_when_bleu_cannot_rise(quickly_into):
     with pytest.raises(ra.InputError, match="0 even for a perfect translation"):
         quickly_into(lambda line: line[:2], "training.best_by=bleu")

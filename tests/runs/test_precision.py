@@ -23,7 +23,7 @@ def processor(monkeypatch):
     return pretend
 
 
-def test_auto_is_bfloat16_where_it_is_native(processor):
+def test_auto_precision_is_bfloat16_when_native(processor):
     for flag in ("amx_bf16", "avx512_bf16"):
         processor(f"avx2 {flag}")
         policy, reason = choose_precision("auto")

@@ -70,7 +70,7 @@ def test_variants_are_trained_on_and_not_validated_on(prepare, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["train.en", "test.en"])
-def test_texts_are_read_before_a_run_and_once_only(name, prepare, texts):
+def test_texts_are_checked_once_before_a_run(name, prepare, texts):
     prepare()
     damage(texts / name)
     # A test set is not encoded; it is small, and read every time.
@@ -99,7 +99,7 @@ def test_lines_are_numbered_as_in_the_users_file(prepare, corpus):
     assert set(batches.line_numbers(0)) <= numbers
 
 
-def test_few_pairs_are_warned_of_and_left_out_ones_counted(prepare, texts):
+def test_few_pairs_are_reported_with_those_left_out(prepare, texts):
     _, lines = prepare()
     assert not any("warning" in line for line in lines)
     for side in ("en", "de"):
@@ -123,7 +123,7 @@ def test_few_pairs_are_warned_of_and_left_out_ones_counted(prepare, texts):
         (1000, 2, 20, "after 20 updates, not the 1,000 of `training.steps`"),
     ],
 )
-def test_epochs_that_end_before_the_steps_are_told(
+def test_epochs_that_end_before_steps_are_reported(
     steps, epochs, expected, words
 ):
     lines = []
@@ -137,7 +137,7 @@ def test_epochs_that_end_before_the_steps_are_told(
 
 
 @pytest.mark.parametrize("joint", ["true", "false"])
-def test_vocabulary_is_as_large_as_the_text_carries(joint, prepare):
+def test_vocabulary_is_smaller_when_the_text_is_small(joint, prepare):
     data, lines = prepare("vocabulary.size=8000", f"vocabulary.joint={joint}")
     sizes = [len(data.source_vocabulary), len(data.target_vocabulary)]
     assert all(300 < size < 8000 for size in sizes)
@@ -152,7 +152,9 @@ def test_vocabulary_is_as_large_as_the_text_carries(joint, prepare):
 
 
 @pytest.mark.parametrize("joint", [True, False], ids=["joint", "two"])
-def test_own_model_is_the_vocabulary(joint, prepare, texts, tmp_path):
+def test_given_sentencepiece_model_is_the_vocabulary(
+    joint, prepare, texts, tmp_path
+):
     overrides = [f"vocabulary.joint={str(joint).lower()}"]
     for name in ["model"] if joint else ["source_model", "target_model"]:
         overrides.append(f"vocabulary.{name}=mine.model")
@@ -197,9 +199,7 @@ JOIN = ("data.join=4", "data.join_share=0.5")
 
 
 @pytest.mark.parametrize("fixed_shapes", [False, True])
-def test_a_row_is_the_text_of_its_lines_with_blanks_between(
-    fixed_shapes, prepare, corpus
-):
+def test_joined_row_is_the_text_of_its_lines(fixed_shapes, prepare, corpus):
     data, _ = prepare(*JOIN)
     lines = [
         (corpus / f"train.{language}").read_text("utf-8").split("\n")

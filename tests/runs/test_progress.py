@@ -120,7 +120,7 @@ def damage(checkpoint, name="model.safetensors"):
 # === What is kept ===
 
 
-def test_files_that_a_dead_process_was_writing_are_deleted(run):
+def test_files_of_a_killed_process_are_deleted(run):
     own = [
         ".best.safetensors-ab12cd34",
         "epochs/.step-00000001.safetensors-x1",
@@ -137,7 +137,7 @@ def test_files_that_a_dead_process_was_writing_are_deleted(run):
     assert all((run.directory / name).is_file() for name in others)
 
 
-def test_passes_between_two_checkpoints_do_not_pile_up(run):
+def test_weights_of_old_passes_are_deleted(run):
     progress = run.start(
         per_pass=1, keep_checkpoints=2, average_epochs=2, validate_every=10
     )
@@ -150,7 +150,7 @@ def test_passes_between_two_checkpoints_do_not_pile_up(run):
     ]
 
 
-def test_machine_that_is_not_the_chief_writes_nothing(run):
+def test_only_the_chief_writes(run):
     before = run.names(".")
     progress = run.start(is_chief=False, per_pass=1, average_epochs=2)
     train(progress, 3.0)
@@ -168,7 +168,7 @@ def test_machine_that_is_not_the_chief_writes_nothing(run):
     ],
     ids=str,
 )
-def test_checkpoint_is_due_by_steps_or_by_time(
+def test_checkpoint_is_saved_by_steps_or_time(
     run, training, step, seconds, names, monkeypatch
 ):
     progress = run.start(**training)
@@ -180,7 +180,7 @@ def test_checkpoint_is_due_by_steps_or_by_time(
     assert (run.names() if run.folder.exists() else []) == names
 
 
-def test_clock_does_not_decide_what_is_averaged(run, monkeypatch):
+def test_average_does_not_depend_on_the_clock(run, monkeypatch):
     found = []
     for seconds in (0.0, 100.0):
         progress = run.start(save_every=2, save_minutes=1.0, keep_checkpoints=2)
@@ -196,7 +196,7 @@ def test_clock_does_not_decide_what_is_averaged(run, monkeypatch):
     assert run.names()[-1] == "stop-00000007" and len(run.names()) == 3
 
 
-def test_full_disk_keeps_the_checkpoint_before(run, monkeypatch):
+def test_last_checkpoint_is_kept_when_the_disk_is_full(run, monkeypatch):
     def fail(arrays, path):
         raise OSError(28, "No space left on device")
 
@@ -215,7 +215,7 @@ def test_full_disk_keeps_the_checkpoint_before(run, monkeypatch):
     [{"save_every": 1}, {"average_epochs": 1}, {}],
     ids=["checkpoint", "pass", "best"],
 )
-def test_folder_that_is_removed_ends_the_run_at_the_next_write(run, training):
+def test_run_ends_when_its_folder_is_removed(run, training):
     progress = run.start(per_pass=1, **training)
     shutil.rmtree(run.directory)
     with pytest.raises(ra.InputError, match="was removed or moved") as error:
@@ -227,7 +227,7 @@ def test_folder_that_is_removed_ends_the_run_at_the_next_write(run, training):
 # === Resuming ===
 
 
-def test_damaged_checkpoint_is_named_and_set_aside(run):
+def test_damaged_checkpoint_is_set_aside(run):
     run.saved(100, 200)
     for _ in range(2):
         run.saved(300)
@@ -254,7 +254,7 @@ def test_damaged_checkpoint_is_named_and_set_aside(run):
     assert run.resumed().step == 250
 
 
-def test_nothing_is_renamed_when_none_is_good(run):
+def test_run_is_unchanged_when_all_checkpoints_are_damaged(run):
     run.saved(100, 200)
     before = run.names()
     for name in before:
@@ -264,7 +264,7 @@ def test_nothing_is_renamed_when_none_is_good(run):
     assert run.names() == before
 
 
-def test_files_of_others_are_left_and_what_a_kill_left_is_deleted(run):
+def test_only_leftovers_of_runs_are_deleted(run):
     run.saved(100, 200)
     foreign = (".DS_Store", ".nfs0000000012", "step-notes", ".snapshot")
     for name in (*foreign, "step-00000300 (copy)"):
@@ -292,14 +292,14 @@ def test_files_of_others_are_left_and_what_a_kill_left_is_deleted(run):
     ],
     ids=["keys", "not_text", "nested", "changed"],
 )
-def test_state_that_is_not_as_it_was_written_is_damage(change, run):
+def test_changed_state_is_damage(change, run):
     run.saved(100, 200)
     path = run.folder / "step-00000200" / "state.json"
     path.write_text(change(path.read_text()), errors="surrogateescape")
     assert run.resumed().step == 100
 
 
-def test_checksums_lead_to_no_other_file(run):
+def test_checksums_of_other_files_are_ignored(run):
     run.saved(100)
     # Reading a pipe would never end.
     os.mkfifo(run.directory / "pipe")
@@ -330,7 +330,9 @@ PATIENT = {"early_stopping": 2}
     ],
     ids=str,
 )
-def test_run_ends_by_its_rule(run, training, losses, seconds, is_over):
+def test_run_ends_by_early_stopping_or_time(
+    run, training, losses, seconds, is_over
+):
     progress = run.start(**training)
     progress.records = [
         {"val_loss": loss, "seconds": seconds} for loss in losses
@@ -338,7 +340,7 @@ def test_run_ends_by_its_rule(run, training, losses, seconds, is_over):
     assert progress.is_over() is is_over
 
 
-def test_validation_that_ends_the_run_stops_fit_and_says_why(run):
+def test_fit_stops_when_a_validation_ends_the_run(run):
     progress = run.start(early_stopping=1)
     progress.model.stop_training = False
     train(progress, 1.0)
@@ -405,7 +407,7 @@ def are_over(run, sections, scores, seconds=0.0):
 
 
 @pytest.mark.parametrize("number", [3, 4])
-def test_machines_end_when_the_first_has_stopped_getting_better(number, run):
+def test_machines_end_together_by_early_stopping(number, run):
     # Their translations differ by one word at the third validation.
     scores = [(20.0, 19.0, 21.0, 20.0)[:number], (20, 19, 18, 17)[:number]]
     for in_order in (scores, scores[::-1]):
@@ -413,7 +415,7 @@ def test_machines_end_when_the_first_has_stopped_getting_better(number, run):
         assert are_over(run, [PATIENT] * 2, in_order) == first_alone * 2
 
 
-def test_time_is_up_when_it_is_on_any_machine(run):
+def test_machines_end_together_by_time(run):
     sections = [{"minutes": 60}, {"minutes": 1}]
     assert are_over(run, sections, [(20.0,)] * 2, 70.0) == [True, True]
 
@@ -432,7 +434,9 @@ def test_time_is_up_when_it_is_on_any_machine(run):
     ],
     ids=str,
 )
-def test_best_is_better_than_all_before(best_by, before, value, is_best, run):
+def test_best_weights_are_saved_when_better(
+    best_by, before, value, is_best, run
+):
     name = f"val_{best_by}"
     progress = run.start(best_by=best_by)
     progress.records = [{name: x, "seconds": 0.0} for x in before]

@@ -124,7 +124,7 @@ def test_overwriting_starts_again(quickly, copy):
     assert checkpoints_of(copy) == ["step-00000001"]
 
 
-def test_run_is_kept_if_the_new_one_has_no_vocabulary(quickly, copy):
+def test_old_run_is_kept_when_no_vocabulary_can_be_learned(quickly, copy):
     before = {path.name: path.stat().st_mtime_ns for path in copy.iterdir()}
     with pytest.raises(ra.InputError, match="No vocabulary of 20 pieces"):
         quickly(copy, "vocabulary.size=20", overwrite=True)
@@ -168,9 +168,7 @@ def stop(quickly, tmp_path, monkeypatch):
     return stop
 
 
-def test_run_told_to_stop_while_validating_resumes_with_that(
-    quickly, quick_run, stop
-):
+def test_run_stopped_in_validation_resumes_with_it(quickly, quick_run, stop):
     output = stop(None)
     assert checkpoints_of(output) == ["stop-00000002"]
     quickly(output, resume=True)
@@ -182,7 +180,7 @@ def test_run_told_to_stop_while_validating_resumes_with_that(
     assert_same_arrays(checkpoint_of(output, 4), checkpoint_of(quick_run, 4))
 
 
-def test_run_told_to_stop_after_a_validation_says_that_it_is_saved(
+def test_run_stopped_after_validation_says_it_is_saved(
     quickly, tmp_path, monkeypatch
 ):
     class AtTheEnd(keras.callbacks.Callback):
@@ -202,9 +200,7 @@ def test_run_told_to_stop_after_a_validation_says_that_it_is_saved(
 EPOCH = "training.validate_every=4"
 
 
-def test_record_of_a_resumed_epoch_is_that_of_the_whole(
-    quickly, stop, tmp_path
-):
+def test_record_of_a_resumed_round_covers_all_of_it(quickly, stop, tmp_path):
     overrides = (EPOCH, "training.steps=6")
     quickly(tmp_path / "whole", *overrides)
     output = stop(3, *overrides)
@@ -219,7 +215,7 @@ def test_record_of_a_resumed_epoch_is_that_of_the_whole(
     assert table_of(output) == after
 
 
-def test_run_stopped_before_its_first_validation_says_how_to_go_on(stop, run):
+def test_run_stopped_before_first_validation_names_a_way_out(stop, run):
     output = stop(1)
     for words in (("translate", output), ("average", output)):
         status, _, err = run(*words, stdin=b"ten\n")
@@ -231,9 +227,7 @@ def test_run_stopped_before_its_first_validation_says_how_to_go_on(stop, run):
         assert f"relative-attention train --resume {output}" in line
 
 
-def test_text_in_another_order_is_refused_and_a_copy_is_not(
-    recipe, corpus, tmp_path
-):
+def test_changed_text_is_refused_when_resumed(recipe, corpus, tmp_path):
     texts = shutil.copytree(corpus, tmp_path / "texts")
     output = tmp_path / "run"
     train_quickly(recipe, output, texts, "training.steps=2")
@@ -257,7 +251,7 @@ def test_text_in_another_order_is_refused_and_a_copy_is_not(
 # === Updates ===
 
 
-def test_update_taken_in_parts_is_the_same(quickly, tmp_path):
+def test_update_in_parts_equals_the_whole(quickly, tmp_path):
     overrides = (
         "training.steps=1",
         "model.dropout=0.0",
@@ -279,9 +273,7 @@ def test_update_taken_in_parts_is_the_same(quickly, tmp_path):
     )
 
 
-def test_loss_that_is_not_finite_stops_the_run_and_says_where(
-    quickly, tmp_path
-):
+def test_run_stops_when_the_loss_is_not_finite(quickly, tmp_path):
     output = tmp_path / "run"
     overrides = (
         "training.learning_rate_scale=1e35",
@@ -304,7 +296,7 @@ def test_loss_that_is_not_finite_stops_the_run_and_says_where(
     assert (output / "checkpoints" / "step-00000002").exists()
 
 
-def test_best_weights_that_were_lost_are_named(quickly, copy):
+def test_missing_best_weights_are_named(quickly, copy):
     (copy / "best.safetensors").unlink()
     with pytest.raises(ra.InputError, match="best.safetensors is missing"):
         quickly(copy, resume=True)
@@ -332,7 +324,7 @@ def test_mixed_precision_learns_as_float32_does(recipe, corpus, tmp_path):
         assert loss == pytest.approx(losses["float32"], rel=0.01)
 
 
-def test_optimizer_is_that_of_the_recipe(recipe):
+def test_optimizer_follows_the_recipe(recipe):
     recipe = recipe.override(
         ["training.gradient_clip=0.5", "training.adam_epsilon=1e-2"]
     )

@@ -32,7 +32,7 @@ def exp(tmp_path):
 
 
 @pytest.mark.parametrize("option", ["--overwrite", "--resume=auto", None])
-def test_folder_with_a_recipe_of_ones_own_is_no_run(option, run, exp):
+def test_folder_with_a_users_recipe_is_no_run(option, run, exp):
     before = snapshot(exp)
     status, _, err = run(
         "train",
@@ -48,7 +48,7 @@ def test_folder_with_a_recipe_of_ones_own_is_no_run(option, run, exp):
     assert snapshot(exp) == before
 
 
-def test_run_with_a_file_of_ones_own_is_not_deleted(recipe, copy):
+def test_run_with_a_users_file_is_not_deleted(recipe, copy):
     for name in (
         "notes.md",
         "vocabulary.model.txt",
@@ -80,7 +80,7 @@ def test_run_without_its_checkpoints_is_not_deleted(recipe, copy):
     assert snapshot(copy) == before
 
 
-def test_text_that_is_a_runs_own_is_not_deleted(recipe, copy):
+def test_run_with_a_text_of_the_recipe_is_not_deleted(recipe, copy):
     """As where held-out text of a run is what another trains on."""
     text = copy / "cache" / "held_out" / "train.source"
     text.parent.mkdir()
@@ -103,7 +103,7 @@ def test_overwriting_leaves_nothing_of_a_run(recipe, trained, tmp_path):
     assert found == ["recipe.yaml", "run.json"]
 
 
-def test_output_of_a_failed_set_up_is_used_again(
+def test_folder_of_a_failed_setup_is_used_again(
     run, recipe_file, corpus, tmp_path
 ):
     output = tmp_path / "run"
@@ -122,7 +122,7 @@ def test_output_of_a_failed_set_up_is_used_again(
     assert (output / "notes.md").exists()
 
 
-def test_vocabulary_of_a_failed_set_up_is_not_that_of_the_next(
+def test_vocabulary_of_a_failed_setup_is_not_used_again(
     recipe, quick_run, tmp_path
 ):
     output = tmp_path / "run"
@@ -143,7 +143,7 @@ def test_vocabulary_of_a_failed_set_up_is_not_that_of_the_next(
 # === Refused before any work ===
 
 
-def test_wrong_recipe_loses_nothing_of_an_earlier_run(quickly, copy, tmp_path):
+def test_old_run_is_kept_when_the_recipe_is_invalid(quickly, copy, tmp_path):
     # What has a device has started.
     tf.constant(0)
     before = snapshot(tmp_path)
@@ -160,7 +160,7 @@ def test_wrong_recipe_loses_nothing_of_an_earlier_run(quickly, copy, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_directory_of_another_run_is_refused(quick_run, quickly):
+def test_folder_of_another_run_is_refused(quick_run, quickly):
     before = snapshot(quick_run)
     with pytest.raises(ra.InputError, match="--resume.*--overwrite"):
         quickly(quick_run)

@@ -118,7 +118,7 @@ def arrays_of(model):
     [{}, {"share_embeddings": "none", "output_bias": True}],
     ids=["shared", "apart"],
 )
-def test_model_with_the_same_vocabulary_is_the_same(directory, fields):
+def test_weights_are_equal_when_the_vocabulary_is_the_same(directory, fields):
     old = make(directory, vocabulary(OLD_TEXT), **fields)
     model, _, lines = started(directory, **fields, dropout=0.2)
     expected = arrays_of(old)
@@ -168,7 +168,7 @@ def assert_rows(old_rows, rows, initial, old, new):
     [{}, {"share_embeddings": "source_target", "output_bias": True}],
     ids=["all", "source_target"],
 )
-def test_rows_follow_their_pieces(directory, fields):
+def test_embedding_rows_follow_their_pieces(directory, fields):
     old, new = vocabulary(OLD_TEXT), vocabulary(NEW_TEXT, 295)
     expected = arrays_of(make(directory, old, **fields))
     random.seed(3)
@@ -259,7 +259,9 @@ def test_run_starts_from_the_weights(quickly, quick_run, tmp_path):
 
 
 @pytest.mark.parametrize("joint", [True, False], ids=["joint", "two"])
-def test_vocabularies_come_along(joint, recipe, corpus, directory):
+def test_vocabularies_come_from_the_start_model(
+    joint, recipe, corpus, directory
+):
     target = None if joint else vocabulary(NEW_TEXT, 295)
     make(directory, vocabulary(OLD_TEXT), target, joint=joint)
     recipe = recipe.override(
@@ -312,7 +314,7 @@ def test_run_has_started_when_it_has_a_checkpoint(recipe, tmp_path):
 # === What is refused ===
 
 
-def test_architecture_is_that_of_the_model(directory):
+def test_architecture_comes_from_the_start_model(directory):
     old = make(directory, vocabulary(OLD_TEXT), position_encoding="sinusoidal")
     recipe = ra.Recipe.from_mapping(
         recipe_of(directory, joint=False, hidden_dim=16, dropout=0.3)
@@ -340,7 +342,7 @@ def test_architecture_is_that_of_the_model(directory):
     assert again.to_mapping() == new.to_mapping()
 
 
-def test_values_of_the_command_line_contradict_the_model(directory):
+def test_values_that_contradict_the_start_model_are_refused(directory):
     make(directory, vocabulary(OLD_TEXT), position_encoding="sinusoidal")
     same = {"position_encoding": "sinusoidal", "max_relative_position": 9}
     recipe, start = start_of(directory, **same, key_dim=4)

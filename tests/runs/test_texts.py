@@ -47,7 +47,7 @@ def test_first_folder_that_has_a_file_counts(folders):
     assert named_files(SECTION, found) == paths
 
 
-def test_error_says_where_it_looked_and_where_to_get_it(folders):
+def test_missing_text_names_folders_and_origin(folders):
     section = dataclasses.replace(SECTION, origin="https://example.org/news.")
     with pytest.raises(InputError) as raised:
         find_corpus(section, folders[1])
@@ -58,7 +58,7 @@ def test_error_says_where_it_looked_and_where_to_get_it(folders):
     assert DATA_VARIABLE in message
 
 
-def test_folder_that_is_named_twice_is_listed_once(tmp_path, monkeypatch):
+def test_folder_is_listed_once_when_given_twice(tmp_path, monkeypatch):
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
     with pytest.raises(InputError) as raised:
         find_corpus(SECTION, tmp_path)
@@ -66,7 +66,7 @@ def test_folder_that_is_named_twice_is_listed_once(tmp_path, monkeypatch):
     assert len(looked) == len(set(looked)) and str(tmp_path) in looked
 
 
-def test_one_of_a_pair_is_refused(folders):
+def test_text_without_its_pair_is_refused(folders):
     for changes, part in (
         ({"target": None}, ""),
         ({"test_source": "b"}, "test_"),
@@ -96,7 +96,7 @@ def pairs(numbers):
     return [(f"en {number}", f"de {number}") for number in numbers]
 
 
-def test_lines_by_hand(corpus, tmp_path):
+def test_held_out_lines_are_those_of_the_seed(corpus, tmp_path):
     # A resumed run must hold out the lines that an earlier version held out.
     train, validation = hold_out(corpus(40), 3, 7, tmp_path / "held_out")
     assert list(validation) == pairs([8, 27, 35])

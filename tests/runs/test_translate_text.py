@@ -3,7 +3,7 @@
 from relative_attention.runs.translate_text import TranslationProgress
 
 
-def test_time_left_is_that_of_the_lines_of_this_process():
+def test_time_left_ignores_lines_of_an_earlier_process():
     """An hour for 18,000 lines, after 2,000 that took no time of its own."""
     seconds = iter([50.0, 50.0 + 3600, 50.0 + 2 * 3600])
     progress = TranslationProgress(1_000_000, 2_000, lambda: next(seconds))

@@ -78,9 +78,7 @@ def small_study(recipe_file):
 
 
 @pytest.mark.slow
-def test_study_is_interrupted_resumed_and_never_run_twice(
-    recipe_file, corpus, tmp_path
-):
+def test_study_is_resumed_and_no_run_repeated(recipe_file, corpus, tmp_path):
     study, output = tmp_path / "positions.yaml", tmp_path / "out"
     study.write_text(yaml.safe_dump(small_study(recipe_file)))
     log = tmp_path / "log"

@@ -20,7 +20,9 @@ from relative_attention.studies.study import deciding_values
 pytest_plugins = "tests.study_bench"
 
 
-def test_what_is_missing_is_run_and_the_table_written(study_bench, draw_study):
+def test_missing_runs_are_trained_and_the_table_written(
+    study_bench, draw_study
+):
     draw_study()
     table = study_bench.run()
     # Every row first, so that a study that is cut short has all of them.
@@ -56,7 +58,7 @@ def test_what_is_missing_is_run_and_the_table_written(study_bench, draw_study):
     assert picture.startswith(b"\x89PNG")
 
 
-def test_finished_runs_need_neither_folders_nor_texts(study_bench):
+def test_recorded_runs_need_no_folder_and_no_text(study_bench):
     table = study_bench.run()
     kept = study_bench.output.with_name("kept.json")
     shutil.copyfile(study_bench.results, kept)
@@ -123,7 +125,7 @@ def test_signal_ends_the_runs_and_the_next_call_resumes(study_bench):
     assert len(study_bench.records()) == 4
 
 
-def test_run_that_fails_does_not_keep_the_others(study_bench):
+def test_other_runs_continue_when_one_fails(study_bench):
     (study_bench.output / "made" / "plain-1.json").unlink()
     study_bench.make("plain", 2, precision="mixed_bfloat16")
     with pytest.raises(ra.InputError, match="2 of 4 runs failed: plain-1, pl"):
@@ -140,7 +142,7 @@ def test_run_that_fails_does_not_keep_the_others(study_bench):
     assert "Keras 3, TensorFlow 2, JAX 0.11; commit" in study_bench.page()
 
 
-def test_what_does_not_fit_into_the_table_is_refused(study_bench, monkeypatch):
+def test_records_that_cannot_be_compared_are_refused(study_bench, monkeypatch):
     bench = study_bench
     bench.run(rows=["plain"])
     other = bench.study.override(["training.steps=13"])
@@ -162,7 +164,7 @@ def test_what_does_not_fit_into_the_table_is_refused(study_bench, monkeypatch):
     bench.refused("BLEU is not .*version:1.0. Install that sacreBLEU")
 
 
-def test_what_cannot_be_run_is_refused(study_bench, monkeypatch):
+def test_invalid_study_runs_are_refused(study_bench, monkeypatch):
     absent = study_bench.study.override(["data.target=absent"])
     study_bench.refused("No text file absent", absent)
     file = study_bench.output / "file"
@@ -175,7 +177,7 @@ def test_what_cannot_be_run_is_refused(study_bench, monkeypatch):
     study_bench.refused("Unset TF_CONFIG")
 
 
-def test_finished_run_is_adopted_and_damaged_results_made_again(study_bench):
+def test_finished_run_is_recorded_unless_damaged(study_bench):
     study_bench.finish("plain", 1)
     study_bench.finish("plain", 2)
     (study_bench.output / "plain-2" / "results.json").write_text(
@@ -190,7 +192,7 @@ def test_finished_run_is_adopted_and_damaged_results_made_again(study_bench):
     study_bench.refused("plain-1 has `model.dropout` 0.3, and", other)
 
 
-def test_row_that_is_the_same_as_one_of_another_study_is_taken(study_bench):
+def test_shared_row_is_taken_from_the_other_study(study_bench):
     study_bench.run()
     other = ra.Study.from_mapping(
         "clipping",
@@ -238,7 +240,7 @@ def test_row_that_is_the_same_as_one_of_another_study_is_taken(study_bench):
 RECORD = '{"row": "plain", "seed": 1, "values": 1}'
 
 
-def test_results_of_another_study_and_damaged_ones_are_kept(study_bench):
+def test_foreign_or_damaged_results_are_refused(study_bench):
     for study, runs_json, message in (
         ("x", "{}", "not hold .* 'positions'"),
         ("positions", "{", "damaged"),
@@ -250,7 +252,7 @@ def test_results_of_another_study_and_damaged_ones_are_kept(study_bench):
         assert study_bench.results.read_text() == content
 
 
-def test_what_another_process_adds_meanwhile_is_not_run(study_bench):
+def test_runs_recorded_by_another_process_are_skipped(study_bench):
     file = runs.StudyResults(study_bench.study, study_bench.results)
 
     def report(line):
@@ -283,7 +285,7 @@ def test_two_processes_add_to_one_file(study_bench, monkeypatch):
     assert set(study_bench.records()) == {"plain-1", "plain-2"}
 
 
-def test_results_lie_beside_studies_of_a_checkout_alone(study_bench, tmp_path):
+def test_results_are_beside_the_study_only_in_a_checkout(study_bench, tmp_path):
     folder = pathlib.Path(ra.__file__).parents[1] / "models" / "studies"
     ours = results_path(ra.find_study("table1"), tmp_path)
     assert ours == folder / "table1.json"
@@ -291,7 +293,7 @@ def test_results_lie_beside_studies_of_a_checkout_alone(study_bench, tmp_path):
     assert theirs == pathlib.Path("runs/positions/positions.json")
 
 
-def test_auto_is_a_number_of_the_corpus_for_each_run(recipe, corpus, tmp_path):
+def test_auto_is_resolved_for_each_run(recipe, corpus, tmp_path):
     auto = recipe.replace(
         {
             "model.dropout": "auto",

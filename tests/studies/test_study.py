@@ -102,7 +102,7 @@ def test_study_makes_the_recipes_of_its_runs(recipe_file, tmp_path, recipe):
     ],
     ids=str,
 )
-def test_what_is_wrong_is_named(path, value, message, recipe_file):
+def test_invalid_study_is_refused(path, value, message, recipe_file):
     mapping = {**copy.deepcopy(STUDY), "recipe": str(recipe_file)}
     *folders, last = [int(p) if p.isdigit() else p for p in path.split(".")]
     place = mapping
@@ -114,7 +114,7 @@ def test_what_is_wrong_is_named(path, value, message, recipe_file):
     assert "\n" not in str(raised.value)
 
 
-def test_study_that_is_not_there_is_one_line(tmp_path):
+def test_missing_study_is_named(tmp_path):
     with pytest.raises(ra.InputError, match="Did you mean 'table1'"):
         ra.find_study("tabel1")
     (tmp_path / "list.yaml").write_text("- 1")
@@ -139,7 +139,7 @@ def test_studies_of_the_zoo_can_be_run(name):
             assert first_difference(one, other) is not None
 
 
-def test_papers_tables_vary_what_the_paper_varies():
+def test_tables_of_the_paper_vary_its_values():
     """And the row that the three tables share is one run."""
     tables = [ra.find_study(f"table{number}") for number in (1, 2, 3)]
     assert [row.name for row in tables[0].rows] == [
@@ -165,7 +165,7 @@ def test_papers_tables_vary_what_the_paper_varies():
         assert data.test_target.endswith(f".{data.target_language}"), row.name
 
 
-def test_values_that_decide_are_compared_and_no_others(recipe):
+def test_only_deciding_values_are_compared(recipe):
     values = deciding_values(recipe)
     for same in (
         "training.pictures=true",

@@ -125,12 +125,12 @@ def assert_is_left_out(poisoned):
     assert np.isfinite(poisoned["shown"]["loss"]).all()
 
 
-def test_update_that_is_not_finite_is_left_out_everywhere(results):
+def test_nonfinite_update_is_skipped_on_all_replicas(results):
     assert_is_left_out(results["poisoned"])
 
 
 @pytest.mark.large
-def test_update_that_is_not_finite_is_left_out_in_float16(more_results):
+def test_nonfinite_update_is_skipped_in_float16(more_results):
     assert_is_left_out(more_results["poisoned_float16"])
 
 
@@ -161,7 +161,7 @@ def test_what_cannot_be_exact_is_refused(results, case):
         assert f"`{argument}`" in message
 
 
-def test_mirrored_strategy_of_one_device_trains_as_none():
+def test_mirrored_strategy_of_one_device_equals_no_strategy():
     import tensorflow as tf
 
     inputs, labels, weights = batch_of(4)

@@ -44,7 +44,7 @@ def transformer(is_regularized):
     ids=["over_tokens", "of_keras"],
 )
 @pytest.mark.parametrize("loss_weight", [None, 0.5])
-def test_losses_of_parts_add_up(loss, loss_weight):
+def test_loss_of_parts_equals_the_whole(loss, loss_weight):
     model = words(is_regularized=True)
     model.compile("sgd", loss, loss_weights=loss_weight)
     x, y, weights = batch_of(5)
@@ -70,7 +70,7 @@ def test_losses_of_parts_add_up(loss, loss_weight):
     np.testing.assert_allclose(np.array(sum(parts)), np.array(whole), rtol=1e-5)
 
 
-def test_loss_that_cannot_be_told_a_number_is_weighed(monkeypatch):
+def test_loss_without_normalizer_is_weighted(monkeypatch):
     class Doubled(ra.MaskedCrossEntropy):
         def call(self, y_true, y_pred, sample_weight=None):
             return 2 * super().call(y_true, y_pred, sample_weight)
@@ -185,7 +185,7 @@ def test_loss_shown_is_the_mean_over_tokens():
 
 @pytest.mark.only_on("tensorflow", reason="others have Keras' own step")
 @pytest.mark.parametrize("accumulation_steps", [1, 2])
-def test_update_that_is_not_finite_is_left_out(accumulation_steps):
+def test_nonfinite_update_is_skipped(accumulation_steps):
     inputs, labels, weights = batch_of(4)
     model = words()
     model.compile(
