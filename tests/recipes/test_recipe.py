@@ -316,7 +316,8 @@ def test_recipe_and_card_are_the_papers(name):
     assert (decoding.num_beams, decoding.length_penalty) == (4, 0.6)
     card = (MODELS / name / "README.md").read_text("utf-8")
     words = " ".join(card.split())
-    assert f"paper reports {BLEU[name]} BLEU on newstest2014 (Table 1)." in words
+    reported = f"paper reports {BLEU[name]} BLEU on newstest2014 (Table 1)."
+    assert reported in words
     assert "Not trained yet" in card
     assert f"relative-attention data {recipe.data.corpus}\n" in card
     assert f"relative-attention train {name} --data data\n" in card
