@@ -1,5 +1,6 @@
 """What pages show of stored results, by the name of the mark in the page."""
 
+import functools
 import json
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -9,19 +10,29 @@ from typing import Any
 from benchmarks import speed_tables as speed
 from benchmarks.attention.attention_speed import KERAS
 from benchmarks.attention.attention_speed import PLAIN
+from benchmarks.decoding import int8_quality
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.spread import median
-from benchmarks.harness.tables import markdown_table
+from benchmarks.harness.results import markdown_table
+from benchmarks.harness.results import median
+from benchmarks.harness.results import ratios
+from benchmarks.training.paper_models import gigabytes
+from relative_attention.cli.benchmark import PEAK_TFLOPS
+from relative_attention.cli.benchmark import known_peak
+from relative_attention.errors import InputError
+from relative_attention.models import training_flops
+from relative_attention.recipes import find_recipe
 from relative_attention.zoo import find_model
 from relative_attention.zoo import scores_of_test_text
 from relative_attention.zoo import studies_directory
+from relative_attention.zoo import zoo_directory
 from relative_attention.zoo import zoo_models
 from relative_attention.zoo import zoo_results
 
 _OURS = "relative-attention"
 _DIRECT = "CTranslate2, float32"
 _ENGINE = "--engine ctranslate2, float32"
+_INT8 = ("--engine ctranslate2, int8", "CTranslate2, int8")
 _LANGUAGES = {"en": "English", "de": "German", "fr": "French"}
 
 # === Models and studies ===
@@ -83,6 +94,45 @@ def positions_gain_table() -> str:
     return markdown_table(header, cells)
 
 
+def study_columns(*names: str, is_sorted: bool = False) -> str:
+    """Returns BLEU and differences of the rows of studies, for a page.
+
+    Args:
+        *names: Strings, the studies. Rows of all but the first have the title
+            of their study before their own.
+        is_sorted: Whether the best row comes first.
+    """
+    rows = [
+        (_study_title(row, name if number else ""), row)
+        for number, name in enumerate(names)
+        for row in _study(name).values()
+        # Which the page has in another table.
+        if not row["row"].endswith("-joined")
+    ]
+    if is_sorted:
+        rows.sort(key=lambda pair: -pair[1]["test_bleu"]["mean"])
+    has_paper = any(row["paper"] is not None for _, row in rows)
+    cells = []
+    for title, row in rows:
+        found, paper = row["difference"], row["paper"]
+        shown = p_value = ""
+        if found is not None:
+            low, high = (f"{found[end]:+.2f}" for end in ("low", "high"))
+            shown = f"{found['mean']:+.2f} ({low} to {high})"
+            p_value = f"{found['p_value']:.3f}"
+        cells.append([title, _bleu(row), shown, p_value])
+        if has_paper:
+            cells[-1].append("" if paper is None else f"{paper:.1f}")
+    header = ["", "test BLEU", "difference (95 %)", "p"]
+    return markdown_table([*header, *["the paper"] * has_paper], cells)
+
+
+def _study_title(row: Row, study: str) -> str:
+    title = row["title"]
+    languages = " to ".join(map(str.title, study.split("_")))
+    return f"{languages}, {title}" if study else title
+
+
 def _study(name: str) -> dict[str, Any]:
     path = studies_directory() / f"{name}.json"
     content = json.loads(path.read_text("utf-8"))
@@ -91,7 +141,48 @@ def _study(name: str) -> dict[str, Any]:
 
 def _bleu(row: dict[str, Any]) -> str:
     bleu = row["test_bleu"]
-    return f"{bleu['mean']:.2f} ± {bleu['standard_deviation']:.2f}"
+    spread = bleu["standard_deviation"]
+    mean = f"{bleu['mean']:.2f}"
+    return mean if spread is None else f"{mean} ± {spread:.2f}"
+
+
+# A model; an earlier run of it, or none; and what was trained on.
+_SCORED = (
+    ("multi30k_en_de_tiny", "", "corpus"),
+    ("multi30k_en_de_tiny_relative", "corpus_alone", "corpus"),
+    ("multi30k_en_de_tiny_relative", "", "corpus, 116,000 translations"),
+    ("multi30k_en_de_base_relative", "", "corpus"),
+    ("multi30k_en_fr_tiny", "", "corpus"),
+    ("multi30k_en_fr_tiny_relative", "corpus_alone_8000", "corpus"),
+    ("multi30k_en_fr_tiny_relative", "corpus_alone_10858", "corpus"),
+    ("multi30k_en_fr_tiny_relative", "", "corpus, 87,000 translations"),
+    ("multi30k_de_en_tiny_relative", "", "corpus"),
+    ("tatoeba_en_de", "", "Tatoeba, variants"),
+    ("tatoeba_de_en", "", "Tatoeba, variants"),
+    ("tatoeba_en_fr", "", "Tatoeba, variants"),
+    ("tatoeba_fr_en", "", "Tatoeba, variants"),
+)
+
+
+def scores_table() -> str:
+    """Returns BLEU of the test text, of models and earlier runs of them."""
+    cells = []
+    for name, run, text in _SCORED:
+        scores = scores_of_test_text(zoo_results(name))
+        title = f"[`{name}`](../../models/{name})"
+        if run:
+            path = zoo_directory() / name / "earlier_results.json"
+            content = json.loads(path.read_text("utf-8"))
+            scores = content["runs"][run][content["shown"]]["test"]
+            title = f"an earlier run, {content['runs'][run]['steps']:,} updates"
+        bleu = f"{scores['bleu']:.2f}"
+        if not run and name in zoo_models():
+            bleu = f"**{bleu}**"
+        cells.append(
+            [title, text, bleu, f"{scores['bleu_moses_lowercased']:.2f}"]
+        )
+    header = ["model", "trained on", "test BLEU, cased", "lowercased"]
+    return markdown_table(header, cells, texts=2)
 
 
 _SHOWN = {
@@ -119,6 +210,97 @@ def everyday_card(result: Result) -> str:
     return markdown_table(["of what people type", "share"], cells, texts=2)
 
 
+# === The paper's models ===
+
+
+def paper_models_table(speed: Result, memory: Result) -> str:
+    """Returns estimates of what training the paper's models takes."""
+    cells = []
+    for size, preset in _PAPER_MODELS.items():
+        hours = [
+            paper_hours(size, peak, speed) / number
+            for peak in dict.fromkeys(PEAK_TFLOPS.values())
+            for number in (1, 8)
+        ]
+        cells.append(
+            [
+                f"`{preset}`",
+                f"{_paper_flops(size) / 1e18:,.0f}",
+                paper_memory(size)(memory),
+                *map(_hours, hours),
+            ]
+        )
+    peaks = dict.fromkeys(PEAK_TFLOPS.values())
+    cards = [
+        " or ".join(
+            name for name, other in PEAK_TFLOPS.items() if other == peak
+        )
+        for peak in peaks
+    ]
+    header = ["preset", "10^18 operations", "GB per device"]
+    header += [f"hours, {n} {card}" for card in cards for n in (1, 8)]
+    return markdown_table(header, cells)
+
+
+# The recipes `wmt14_en_de_NAME`, and their presets.
+_PAPER_MODELS = {
+    name: f"transformer_{name}"
+    for name in ("base", "base_relative", "big", "big_relative")
+}
+# The length that speeds were measured at.
+_PAPER_LENGTH = 128
+
+
+def _paper_flops(name: str) -> float:
+    """Returns the operations of all updates of a recipe of WMT."""
+    recipe = find_recipe(f"wmt14_en_de_{name}")
+    config = recipe.model_config(int(recipe.vocabulary.size))
+    pair = training_flops(config, _PAPER_LENGTH, _PAPER_LENGTH)
+    tokens = recipe.training.effective_batch_tokens or 0
+    return pair * tokens / _PAPER_LENGTH * (recipe.training.steps or 0)
+
+
+def paper_hours(name: str, peak_tflops: float, speed: Result) -> float:
+    """Returns the hours on one device with a peak in TFLOP/s.
+
+    Of that peak it has the share that the base model had where it was measured.
+    """
+    base = _PAPER_MODELS[name].replace("big", "base")
+    (row,) = (
+        row
+        for row in speed.rows
+        if (row["preset"], row["length"]) == (base, _PAPER_LENGTH)
+    )
+    measured = known_peak(speed.origin["hardware"], speed.precision or "")
+    if measured is None:
+        raise InputError(
+            f"The peak of {speed.origin['hardware']} is unknown; "
+            "`relative_attention.cli.benchmark` has those that are."
+        )
+    return _paper_flops(name) / (
+        3600 * row["flops_per_second"] * peak_tflops / measured
+    )
+
+
+def paper_memory(name: str) -> Callable[[Result], str]:
+    """Returns what reads the memory of training, in GB."""
+
+    def memory(result: Result) -> str:
+        (row,) = (r for r in result.rows if r["preset"] == _PAPER_MODELS[name])
+        return gigabytes(row)
+
+    return memory
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:,.1f}" if hours < 10 else f"{hours:,.0f}"
+
+
+def _hours_on_h200(name: str) -> Callable[[Result], str]:
+    peak = PEAK_TFLOPS["H200"]
+    return lambda speed: _hours(paper_hours(name, peak, speed))
+
+
 # === Ratios ===
 
 
@@ -131,11 +313,26 @@ def layer_over(base: str) -> Callable[[Result], str]:
     )
 
 
-def step_over_sinusoidal(result: Result) -> str:
-    """Returns the time of a training step over that without relations."""
-    steps = {row["engine"]: row["steps_per_second"] for row in result.rows}
-    rounds = zip(steps["sinusoidal, float32"], steps["relative, float32"])
-    return f"{median([sinusoidal / ours for sinusoidal, ours in rounds]):.2f}"
+def step_over_sinusoidal(precision: str) -> Callable[[Result], str]:
+    """Returns what computes a training step's time over that without."""
+
+    def over(result: Result) -> str:
+        steps = {row["engine"]: row["steps_per_second"] for row in result.rows}
+        found = ratios(
+            *(
+                steps[f"{name}, {precision}"]
+                for name in ("sinusoidal", "relative")
+            )
+        )
+        return f"{median(found):.2f}"
+
+    return over
+
+
+def first_translation_over_import(result: Result) -> str:
+    """Returns the time of a first translation over TensorFlow's import."""
+    imports, ours = (row["seconds"] for row in result.rows)
+    return f"{median(ratios(ours, imports)):.2f}"
 
 
 def training_over_peer(result: Result) -> str:
@@ -178,8 +375,8 @@ def translation_over(ours: str, other: str) -> Callable[[Result], str]:
     return over
 
 
-def _range(ratios: Iterable[float]) -> str:
-    low, *_, high = sorted(ratios)
+def _range(values: Iterable[float]) -> str:
+    low, *_, high = sorted(values)
     return f"{low:.2f} to {high:.2f}"
 
 
@@ -193,10 +390,35 @@ FIGURES: dict[str, _Figure] = {
         ["attention_speed_bfloat16"],
     ),
     "layer_over_plain": (layer_over(PLAIN), ["attention_speed"]),
-    "step_over_sinusoidal": (step_over_sinusoidal, ["training_speed"]),
+    **{
+        f"step_over_sinusoidal{end}": (
+            step_over_sinusoidal(precision),
+            ["training_speed"],
+        )
+        for end, precision in (
+            ("", "float32"),
+            ("_in_bfloat16", "mixed_bfloat16"),
+        )
+    },
+    "first_translation_over_import": (
+        first_translation_over_import,
+        ["first_translation"],
+    ),
     "training_over_opennmt_tf": (training_over_peer, ["training_speed"]),
     "translation_over_opennmt_tf": (
         translation_over_peer,
+        ["translation_speed"],
+    ),
+    "translation_over_opennmt_tf_on_avx2": (
+        translation_over_peer,
+        ["translation_speed_avx2"],
+    ),
+    "ctranslate2_engine_over_direct": (
+        translation_over(_ENGINE, _DIRECT),
+        ["translation_speed"],
+    ),
+    "ctranslate2_engine_over_direct_in_int8": (
+        translation_over(*_INT8),
         ["translation_speed"],
     ),
     "translation_over_ctranslate2": (
@@ -207,6 +429,14 @@ FIGURES: dict[str, _Figure] = {
         translation_over(_ENGINE, _OURS),
         ["translation_speed"],
     ),
+    **{
+        f"hours_{name}": (_hours_on_h200(name), ["training_speed_h200"])
+        for name in _PAPER_MODELS
+    },
+    **{
+        f"memory_{name}": (paper_memory(name), ["paper_models"])
+        for name in _PAPER_MODELS
+    },
 }
 
 TABLES: dict[str, _Figure] = {
@@ -219,6 +449,10 @@ TABLES: dict[str, _Figure] = {
     "output_length": (speed.output_length_table, ["output_length"]),
     "training_speed": (speed.training_table, ["training_speed"]),
     "growth": (speed.growth_table, ["growth"]),
+    "paper_models": (
+        paper_models_table,
+        ["training_speed_h200", "paper_models"],
+    ),
     "small_corpora": (
         speed.small_corpora_table,
         ["small_corpora_2000", "small_corpora_20000", "small_corpora_160000"],
@@ -227,6 +461,21 @@ TABLES: dict[str, _Figure] = {
     "positions": (speed.positions_table, ["joined_lines_positions"]),
     "positions_tatoeba": (speed.positions_table, ["joined_lines_tatoeba"]),
     "positions_gain": (positions_gain_table, []),
+    "scores": (scores_table, []),
+    "study_table1": (lambda: study_columns("table1", "german_english"), []),
+    **{
+        f"study_{name}": (functools.partial(study_columns, name), [])
+        for name in ("table2", "table3", "ablation")
+    },
+    **{
+        f"study_{name}": (
+            functools.partial(study_columns, name, is_sorted=True),
+            [],
+        )
+        for name in ("positions", "positions_tatoeba")
+    },
+    "int8_quality": (int8_quality.describe, ["int8_quality"]),
+    "load": (speed.load_table, ["load"]),
     **{
         f"everyday_tatoeba_{pair}": (
             everyday_card,

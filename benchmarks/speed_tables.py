@@ -5,9 +5,9 @@ from benchmarks.attention.attention_speed import PLAIN
 from benchmarks.decoding.joined_lines import means_over_seeds
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.spread import median
-from benchmarks.harness.spread import spread
-from benchmarks.harness.tables import markdown_table
+from benchmarks.harness.results import markdown_table
+from benchmarks.harness.results import median
+from benchmarks.harness.results import spread
 
 NOT_MEASURED = "-"
 
@@ -133,6 +133,21 @@ def growth_table(result: Result) -> str:
         for row in result.rows
     ]
     header = ["", "source + target tokens/s", "start", "peak memory"]
+    return markdown_table(header, cells)
+
+
+def load_table(result: Result) -> str:
+    """Returns sentences a second and waiting times of the server."""
+    cells = [
+        [
+            f"{row['size']:,}",
+            f"{median(row['sentences_per_second']):,.0f}",
+            *(f"{median(row[key]):,.0f} ms" for key in ("p50_ms", "p99_ms")),
+        ]
+        for row in result.rows
+        if row["who"] == "server"
+    ]
+    header = ["clients", "sentences/s", "median wait", "99 of 100 within"]
     return markdown_table(header, cells)
 
 

@@ -3,9 +3,8 @@
     python docs/recipe_reference.py
 
 Each key's item is made from its declaration in `relative_attention`, which also
-checks its value, and from the text below the declaration. The section `model`
-is made from the docstring of `TransformerConfig`. A test compares the page
-with the output of this script.
+checks its value, and from the text below the declaration, or in the docstring
+of `TransformerConfig`. A test compares the page with the output of this script.
 """
 
 import ast
@@ -62,22 +61,28 @@ def reference() -> str:
         parts += [f"## `{name}`\n", _sentences(cls), _section_list(cls)]
     names = ", ".join(f"`{preset}`" for preset in presets())
     model = textwrap.fill(_MODEL.format(presets=names), 80)
-    parts += ["## `model`\n", f"{model}\n", _model_list()]
+    parts += ["## `model`\n", f"{model}\n", _section_list(TransformerConfig)]
     return "\n".join(parts)
 
 
 def _section_list(cls: type) -> str:
     keys = keys_of(cls)
-    meanings = _meanings(cls)
+    meanings = {**_documented(cls), **_meanings(cls)}
     items = []
     for field in dataclasses.fields(cls):
+        if field.name in FOLLOWS_FROM_DATA:
+            continue
         rule = keys[field.name]
         words = [meanings[field.name].rstrip(".")]
         if _bounds(rule):
             words.append(f"Allowed: {_bounds(rule)}")
         if rule.may_change:
             words.append("*May change when a run is resumed*")
-        items.append(_item(cls, field, ". ".join(words)))
+        kind, default = _type(cls, field.name), _value(field.default)
+        text = ". ".join(words)
+        items.append(
+            f"- **`{field.name}`** ({kind}, default {default}): {text}.\n"
+        )
     return "".join(items)
 
 
@@ -90,21 +95,6 @@ def _meanings(cls: type) -> dict[str, str]:
             text = ast.literal_eval(below.value)
             meanings[ast.unparse(field.target)] = " ".join(text.split())
     return meanings
-
-
-def _model_list() -> str:
-    meanings = _documented(TransformerConfig)
-    return "".join(
-        _item(TransformerConfig, field, meanings[field.name].rstrip("."))
-        for field in dataclasses.fields(TransformerConfig)
-        if field.name not in FOLLOWS_FROM_DATA
-    )
-
-
-def _item(cls: type, field: dataclasses.Field, text: str) -> str:
-    """Returns an item of a list: a key, its type, default and meaning."""
-    kind, default = _type(cls, field.name), _value(field.default)
-    return f"- **`{field.name}`** ({kind}, default {default}): {text}.\n"
 
 
 def _documented(cls: type) -> dict[str, str]:

@@ -17,13 +17,9 @@ from playwright.sync_api import sync_playwright
 
 ROOT = pathlib.Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "images" / "serve.png"
-MODELS = ("multi30k_en_de_tiny_relative", "multi30k_en_fr_tiny_relative")
-TEXT = """\
-A young woman in a red dress is playing the guitar.
-Two dogs run along the beach."""
-REFERENCE = """\
-Eine junge Frau in einem roten Kleid spielt Gitarre.
-Zwei Hunde rennen den Strand entlang."""
+MODELS = ("tatoeba_en_de", "tatoeba_de_en")
+TEXT = "I have lost my keys. Can you help me?"
+REFERENCE = "Ich habe die Schlüssel verloren. Kannst du mir helfen?"
 MAIN = "import sys; from relative_attention.cli import main; sys.exit(main())"
 # A machine may be busy.
 PATIENCE = 60_000
@@ -64,8 +60,8 @@ def _use(page: Page) -> None:
     expect.set_options(timeout=PATIENCE)
     expect(page.locator("#model option")).to_have_count(len(MODELS))
     page.get_by_role("textbox", name="Text").fill(TEXT)
-    expect(page.locator("#target p")).to_have_count(2)
-    page.get_by_role("textbox", name="Reference").fill(REFERENCE)
+    expect(page.locator("#target .sentence")).to_have_count(2)
+    page.get_by_role("textbox", name="Compare").fill(REFERENCE)
     expect(page.locator("#bleu")).to_contain_text("BLEU")
     page.locator("#target p").first.locator("button").nth(3).click()
     expect(page.locator("#alternatives-list li").first).to_be_visible()

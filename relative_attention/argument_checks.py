@@ -86,20 +86,6 @@ def is_language(value: Any) -> bool:
     return isinstance(value, str) and bool(re.fullmatch("[a-z]{2,3}", value))
 
 
-def checked_language(name: str, value: Any) -> str:
-    """Returns `value`, the ISO 639 code of a language.
-
-    Raises:
-        ValueError: if it is something else.
-    """
-    if not is_language(value):
-        raise ValueError(
-            f"`{name}` must be the code of a language, such as 'en' or 'de'. "
-            f"Received: {name}={value!r}."
-        )
-    return value
-
-
 def checked_sentences(name: str, value: Any) -> list[str]:
     """Returns `value` as a list of strings.
 

@@ -2,14 +2,16 @@
 
 A section is a frozen dataclass. The annotation of a field is the type of its
 key, and `key` holds its default, bounds and choices, and whether it may change
-when a run is resumed. `read_section` checks values against this. The text below
-a field is its meaning. The reference of recipes (`docs/guides/recipes.md`) is
-generated from all of it.
+when a run is resumed. `read_section` checks the values of a file against this,
+and `check_fields` the arguments of a call. The reference of recipes
+(`docs/guides/recipes.md`) is generated from it, and from the text below a
+field or in the docstring.
 """
 
 import dataclasses
 import functools
 import math
+import numbers
 import reprlib
 import types
 import typing
@@ -75,7 +77,7 @@ class Key:
         return None
 
 
-def key(default: Any, **rules: Any) -> Any:
+def key(default: Any = dataclasses.MISSING, **rules: Any) -> Any:
     """Declares a field of a section; for `rules` see `Key`."""
     return dataclasses.field(default=default, metadata={"key": Key(**rules)})
 
@@ -83,7 +85,9 @@ def key(default: Any, **rules: Any) -> Any:
 def keys_of(cls: type) -> dict[str, Key]:
     """Returns the `Key` of each field of a section, by name."""
     return {
-        field.name: field.metadata["key"] for field in dataclasses.fields(cls)
+        field.name: field.metadata["key"]
+        for field in dataclasses.fields(cls)
+        if "key" in field.metadata
     }
 
 
@@ -118,73 +122,90 @@ def read_section(
         InputError: if a key is unknown, or a value has the wrong type or is not
             allowed.
     """
-    values = {
-        field: field_value(cls, f"{name}.", field, value)
-        for field, value in mapping.items()
-    }
-    section = cls(**values)
-    check_section(section, name)
-    return section
-
-
-def check_section(section: Any, name: str) -> None:
-    """Raises `InputError` unless each value is within its key's bounds."""
-    cls = type(section)
-    for field, rule in keys_of(cls).items():
-        value = getattr(section, field)
-        problem = rule.problem(value, types_of(cls, f"{name}.", field))
-        if problem is not None:
-            shown = repr(value) if isinstance(value, str) else value
-            raise InputError(f"`{name}.{field}` {problem}. Received: {shown}.")
+    return cls(
+        **{
+            field: field_value(cls, f"{name}.", field, value)
+            for field, value in mapping.items()
+        }
+    )
 
 
 def field_value(cls: type, prefix: str, name: str, value: Any) -> Any:
-    """Converts a value from YAML or JSON to the type of a field.
+    """Converts a value from YAML or JSON to the type of a field, and checks it.
 
     Args:
-        cls: The dataclass; its annotations are the allowed types.
+        cls: The dataclass, with the allowed types and the `Key` of the field.
         prefix: Text before the name in an error, such as `"data."`.
         name: The field.
         value: The value.
 
     Raises:
         InputError: if there is no such field, the value has the wrong type, or
-            it is a number that is not finite or too large.
+            it is not allowed.
     """
-    allowed = types_of(cls, prefix, name)
-    is_bool = isinstance(value, bool)
-    if float in allowed and isinstance(value, int | str) and not is_bool:
-        # YAML reads 1e-3 as a string, and whole numbers as such.
+    types_ = types_of(cls, prefix, name)
+    if float in types_ and isinstance(value, str):
+        # YAML reads 1e-3 as a string.
         try:
             value = float(value)
-        except (ValueError, OverflowError):
+        except ValueError:
             pass
-    if not isinstance(value, allowed) or (is_bool and bool not in allowed):
-        names = " or ".join(
-            "null" if t is type(None) else t.__name__ for t in allowed
-        )
-        quotes = ""
-        if str in allowed and not isinstance(value, list | dict):
-            quotes = " In YAML, put it in quotes."
-        raise InputError(
-            f"`{prefix}{name}` must be {names}. "
-            f"Received: {_short.repr(value)}.{quotes}"
-        )
+    value, problem = _checked(keys_of(cls).get(name, Key()), types_, value)
+    if problem is None:
+        return value
+    hint = ""
+    if str in types_ and not isinstance(value, str | list | dict):
+        hint = " In YAML, put it in quotes."
+    raise InputError(
+        f"`{prefix}{name}` {problem}. Received: {_short.repr(value)}.{hint}"
+    )
+
+
+def check_fields(section: Any) -> None:
+    """Checks the arguments of a new section, for `__post_init__`.
+
+    Numbers of NumPy become Python's, as sections are written to files.
+
+    Raises:
+        ValueError: if a value has the wrong type or is not allowed.
+    """
+    cls = type(section)
+    for name, rule in keys_of(cls).items():
+        types_ = types_of(cls, "", name)
+        value, problem = _checked(rule, types_, getattr(section, name))
+        if problem is not None:
+            problem = problem.replace("null", "None")
+            raise ValueError(
+                f"`{name}` {problem}. Received: {name}={_short.repr(value)}."
+            )
+        object.__setattr__(section, name, value)
+
+
+def _checked(
+    rule: Key, types_: tuple[type, ...], value: Any
+) -> tuple[Any, str | None]:
+    """Returns a value as one of the types, and the rule that it breaks."""
+    # By name, as NumPy's bool is not a subclass of Python's.
+    if type(value).__name__ in ("bool", "bool_"):
+        value = bool(value)
+        is_right = bool in types_
+    else:
+        if isinstance(value, numbers.Integral):
+            value = int(value)
+        if float in types_ and isinstance(value, numbers.Real):
+            try:
+                value = float(value)
+            except OverflowError:
+                return value, f"must be at most {_MOST:,}"
+        is_right = isinstance(value, types_)
+    if not is_right:
+        names = ("null" if t is type(None) else t.__name__ for t in types_)
+        return value, f"must be {' or '.join(names)}"
     if isinstance(value, float) and not math.isfinite(value):
-        raise InputError(
-            f"`{prefix}{name}` must be a finite number. Received: {value}."
-        )
-    check_size(f"{prefix}{name}", value)
-    return value
-
-
-def check_size(name: str, value: Any) -> None:
-    """Raises `InputError` if a value is too large an int."""
+        return value, "must be a finite number"
     if isinstance(value, int) and value > _MOST:
-        raise InputError(
-            f"`{name}` must be at most {_MOST:,}. "
-            f"Received: {_short.repr(value)}."
-        )
+        return value, f"must be at most {_MOST:,}"
+    return value, rule.problem(value, types_)
 
 
 def check_mapping(value: Any, where: object) -> dict[str, Any]:

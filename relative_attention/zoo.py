@@ -18,6 +18,9 @@ from relative_attention.errors import did_you_mean
 from relative_attention.schema import check_mapping
 
 _PACKAGE = pathlib.Path(__file__).parent
+# Of what a model's folder says about it, for the server's page.
+_MOST_CHARACTERS = 10_000
+_MOST_EXAMPLES = 5
 
 
 def zoo_directory() -> pathlib.Path:
@@ -70,6 +73,51 @@ def recipe_summary(directory: pathlib.Path) -> tuple[str, list[str]]:
         description = ""
     known = [code for code in recipe_languages(data) if code is not None]
     return description, known if len(known) == 2 else []
+
+
+def model_license(directory: pathlib.Path) -> dict[str, Any]:
+    """Returns the license of the weights in a model's folder, or `{}`.
+
+    It is what `LICENSE.md` says, without the marks of Markdown.
+
+    Returns:
+        Dict of `title`, the first paragraph; `paragraphs`, a list of the
+        others; and `attribution`, what is quoted, which must stand where
+        translations are shown.
+    """
+    text = _begin_of_text(directory / "LICENSE.md")
+    text = re.sub(r"\[([^]]+)\]\(([^)\s]+)\)", r"\1 (\2)", text)
+    text = re.sub(r"\*\*|`|^#+ ", "", text, flags=re.MULTILINE)
+    if not text:
+        return {}
+    title, *others = re.split(r"\n\s*\n", text)
+    quoted = [other for other in others if other.startswith(">")]
+    title, attribution, *paragraphs = (
+        " ".join(re.sub("^>", "", one, flags=re.MULTILINE).split())
+        for one in (title, "\n".join(quoted), *others)
+    )
+    return {
+        "title": title,
+        "attribution": attribution,
+        "paragraphs": paragraphs,
+    }
+
+
+def model_examples(directory: pathlib.Path) -> list[str]:
+    """Returns lines that suit a model: the first of its `examples.txt`."""
+    lines = map(
+        str.strip, _begin_of_text(directory / "examples.txt").split("\n")
+    )
+    return [line for line in lines if line][:_MOST_EXAMPLES]
+
+
+def _begin_of_text(path: pathlib.Path) -> str:
+    """Returns text that may be missing, or from anywhere."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(_MOST_CHARACTERS).strip()
+    except OSError:
+        return ""
 
 
 def recipe_languages(

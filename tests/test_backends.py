@@ -45,7 +45,7 @@ def test_first_block_of_a_page_runs(backend, page, run_python):
 
 # The backend first: where there is none, nothing is computed.
 @pytest.mark.large
-def test_numbers_are_those_of_tensorflow(backend, on_tensorflow, tmp_path):
+def test_numbers_equal_tensorflow(backend, on_tensorflow, tmp_path):
     numbers = numbers_on(backend, tmp_path, "models")
     assert numbers.keys() == on_tensorflow.keys()
     # Some gradients are 0 by right, as those of the bias of keys: what is left

@@ -15,7 +15,7 @@ TARGETS = set(
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
-def test_what_the_page_names_is_there():
+def test_targets_and_paths_of_the_page_exist():
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     for target in re.findall(r"make ([\w-]+)`", text):
         assert target in TARGETS
@@ -28,7 +28,7 @@ def test_what_the_page_names_is_there():
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_workflows_run_what_the_makefile_has(path):
+def test_workflows_run_targets_of_the_makefile(path):
     jobs = yaml.safe_load(path.read_text("utf-8"))["jobs"]
     commands = [
         step["run"]
@@ -42,7 +42,7 @@ def test_workflows_run_what_the_makefile_has(path):
         assert make == "make" and target in TARGETS
 
 
-def test_oldest_versions_are_the_lower_bounds():
+def test_oldest_versions_equal_the_lower_bounds():
     """What `make test-oldest` installs is what `pip` may."""
     setup = (ROOT / "setup.py").read_text("utf-8")
     (required,) = re.findall(r"install_requires=\[(.*?)\]", setup, re.DOTALL)
@@ -55,7 +55,7 @@ def test_oldest_versions_are_the_lower_bounds():
         assert oldest[name].removesuffix(".0") == version.removesuffix(".0")
 
 
-def test_forms_and_citation_can_be_read():
+def test_forms_and_citation_are_readable():
     forms = set((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
     for path in forms - {ROOT / ".github" / "ISSUE_TEMPLATE" / "config.yml"}:
         form = yaml.safe_load(path.read_text("utf-8"))

@@ -30,7 +30,7 @@ def site(tmp_path_factory):
     return folder / "html"
 
 
-def test_pages_of_the_reference_are_those_of_the_docstrings():
+def test_reference_pages_equal_the_docstrings():
     pages = runpy.run_path(str(ROOT / "docs" / "api_reference.py"))["pages"]
     for name, text in pages().items():
         assert (ROOT / "docs" / "api" / name).read_text("utf-8") == text, (
@@ -39,7 +39,7 @@ def test_pages_of_the_reference_are_those_of_the_docstrings():
 
 
 @pytest.mark.large
-def test_public_names_lead_to_their_entries(site):
+def test_public_names_link_to_their_entries(site):
     guide = (site / "docs" / "guides" / "positions.html").read_text("utf-8")
     (page, anchor), *_ = re.findall(
         r'href="(\.\./api/[^"#]*)#([^"]*)"><[^>]*>ra\.TransformerConfig',

@@ -44,7 +44,7 @@ def own_members(cls):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_public_name_explains_its_arguments(name):
+def test_public_name_documents_its_arguments(name):
     public = getattr(ra, name)
     assert public.__doc__, f"{name} has no docstring"
     explained = documented(inspect.getdoc(public), "Args", "Attributes")
@@ -60,7 +60,7 @@ def test_public_name_explains_its_arguments(name):
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_methods_and_properties_explain_themselves(name):
+def test_methods_and_properties_are_documented(name):
     own, others = own_members(getattr(ra, name))
     for method, member in own.items():
         member = getattr(member, "__func__", member)

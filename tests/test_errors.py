@@ -8,14 +8,14 @@ from relative_attention.errors import nearest_name
 ROOT = pathlib.Path(__file__).parents[1]
 
 
-def test_nothing_is_suggested_where_no_name_is_near():
+def test_nothing_is_suggested_when_no_name_is_near():
     known = ("transformer_base", "transformer_big")
     assert nearest_name("copy", known) is None
     # What is no string is compared as it is written.
     assert nearest_name(16, ["17", "116"]) == "116"
 
 
-def test_nothing_is_asked_of_an_index_that_has_it_not():
+def test_hint_names_no_package_index():
     files = [
         path
         for folder in ("relative_attention", "models")
@@ -28,7 +28,7 @@ def test_nothing_is_asked_of_an_index_that_has_it_not():
         assert not re.search(r"install[^\n]*relative-attention\[", text), path
 
 
-def test_every_extra_that_is_hinted_at_exists():
+def test_hinted_extras_exist():
     hinted = set()
     for path in (ROOT / "relative_attention").rglob("*.py"):
         text = path.read_text("utf-8")

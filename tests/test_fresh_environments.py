@@ -76,7 +76,7 @@ def test_layers_and_models_train_with_keras_and_one_backend(run_fresh):
         ("ra.Transformer.from_preset('tatoeba_en_de')", "safetensors"),
     ],
 )
-def test_what_needs_more_says_how_to_install_it(run_fresh, call, package):
+def test_missing_package_names_its_extra(run_fresh, call, package):
     printed = run_fresh(
         "import relative_attention as ra\n"
         "try:\n"

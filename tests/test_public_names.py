@@ -8,7 +8,7 @@ import pytest
 import relative_attention
 
 
-def test_package_imports_where_keras_and_tensorflow_are_absent(run_python):
+def test_package_imports_without_keras_and_tensorflow(run_python):
     script = (
         "import sys, warnings\n"
         "warnings.simplefilter('error')\n"
@@ -21,7 +21,7 @@ def test_package_imports_where_keras_and_tensorflow_are_absent(run_python):
     assert printed == [relative_attention.__version__, "True"]
 
 
-def test_a_translation_imports_nothing_of_runs(run_python):
+def test_translation_imports_nothing_of_runs(run_python):
     script = (
         "import sys\n"
         "import relative_attention as ra\n"
@@ -40,7 +40,7 @@ def test_unknown_name_raises():
         relative_attention.Transfomer  # noqa: B018
 
 
-def test_stub_makes_every_name_public():
+def test_stub_has_every_public_name():
     stub = pathlib.Path(relative_attention.__file__).with_suffix(".pyi")
     names = [
         alias

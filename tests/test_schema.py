@@ -2,10 +2,11 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.schema import check_section
+from relative_attention.schema import check_fields
 from relative_attention.schema import field_value
 from relative_attention.schema import key
 from relative_attention.schema import read_section
@@ -37,7 +38,7 @@ class Oven:
         ("fan", False, False),
     ],
 )
-def test_value_is_taken_as_its_type(name, value, expected):
+def test_value_is_converted_to_its_type(name, value, expected):
     taken = field_value(Oven, "oven.", name, value)
     assert taken == expected
     assert type(taken) is type(expected)
@@ -57,17 +58,27 @@ def test_value_is_taken_as_its_type(name, value, expected):
         ("rate", -0.1, "in [0, 1). Received: -0.1."),
     ],
 )
-def test_value_of_another_type_or_out_of_bounds_is_refused(
-    name, value, message
-):
+def test_wrong_type_or_value_out_of_bounds_is_refused(name, value, message):
     with pytest.raises(ra.InputError) as raised:
         read_section(Oven, "oven", {name: value})
     assert str(raised.value).startswith(f"`oven.{name}` must be {message}")
 
 
-def test_bounds_themselves_are_within():
+def test_bounds_are_inclusive():
     mapping = {"degrees": 50, "rate": 0, "hours": 1e-9}
     assert read_section(Oven, "oven", mapping) == Oven(50, 1e-9, 0.0)
     assert read_section(Oven, "oven", {}) == Oven()
-    with pytest.raises(ra.InputError, match="at least 50"):
-        check_section(Oven(degrees=49), "oven")
+
+
+def test_arguments_are_checked_as_values_of_files_are():
+    oven = Oven(np.int64(200), np.float32(0.5), fan=np.True_)
+    check_fields(oven)
+    types = [type(value) for value in vars(oven).values()]
+    assert types == [int, float, float, bool, str]
+    with pytest.raises(ValueError) as raised:
+        check_fields(Oven(hours="2"))
+    assert str(raised.value) == (
+        "`hours` must be float or None. Received: hours='2'."
+    )
+    with pytest.raises(ValueError, match="at least 50. Received: degrees=49."):
+        check_fields(Oven(degrees=49))

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from tests.text_forms import CLEAN
-from tests.text_forms import FORMS
+from tests.small_models import CLEAN
+from tests.small_models import FORMS
 
 CHARACTERS = [chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000]
 # Of newer versions of Unicode one side may know a letter that the other does
@@ -17,12 +17,12 @@ ASSIGNED = [c for c in CHARACTERS if unicodedata.category(c) != "Cn"]
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_same_words_have_one_form(form):
+def test_forms_of_one_text_are_cleaned_to_one(form):
     assert FORMS[form] != CLEAN
     assert ra.clean_text(FORMS[form]) == CLEAN
 
 
-def test_what_scripts_and_emoji_need_stays():
+def test_joiners_of_scripts_and_emoji_stay():
     for text in (
         "می\u200cخواهم",
         "👩\u200d👩\u200d👧🏽🇩🇪",
@@ -33,7 +33,7 @@ def test_what_scripts_and_emoji_need_stays():
         assert ra.clean_text(text) == text
 
 
-def test_every_blank_is_a_blank_and_every_control_character_goes():
+def test_blanks_are_unified_and_control_characters_removed():
     cleaned = {c: ra.clean_text(f"a{c}b") for c in CHARACTERS}
     blanks = {c for c, text in cleaned.items() if text == "a b"}
     assert blanks == {c for c in CHARACTERS if c.isspace()} | {"\u2581"}
@@ -43,7 +43,7 @@ def test_every_blank_is_a_blank_and_every_control_character_goes():
 
 
 @pytest.mark.only_on("tensorflow", reason="the graph is TensorFlow's")
-def test_a_graph_cleans_every_text_in_the_same_way():
+def test_graph_cleans_text_the_same_way():
     import tensorflow as tf
 
     from relative_attention.text import clean_text_in_graph

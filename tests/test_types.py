@@ -14,7 +14,7 @@ NAMES = [name for name in relative_attention.__all__ if name != "__version__"]
 
 
 @pytest.mark.large
-def test_type_checker_sees_names_and_what_they_take(tmp_path):
+def test_type_checker_sees_names_and_arguments(tmp_path):
     pytest.importorskip("mypy", reason="`pip install '.[lint]'` installs mypy")
     lines = [f"ra.{name}" for name in NAMES]
     script = tmp_path / "user.py"

@@ -30,16 +30,16 @@ from typing import Any
 
 from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
-from benchmarks.harness.fresh_process import in_fresh_process
-from benchmarks.harness.peak_memory import largest_resident_set
-from benchmarks.harness.peak_memory import reset_largest_resident_set
-from benchmarks.harness.progress import show_progress
+from benchmarks.harness.engine import in_fresh_process
+from benchmarks.harness.engine import largest_resident_set
+from benchmarks.harness.engine import reset_largest_resident_set
+from benchmarks.harness.engine import show_progress
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.spread import median
-from benchmarks.harness.spread import ratios
-from benchmarks.harness.spread import spread
-from benchmarks.harness.tables import markdown_table
+from benchmarks.harness.results import markdown_table
+from benchmarks.harness.results import median
+from benchmarks.harness.results import ratios
+from benchmarks.harness.results import spread
 from relative_attention.errors import InputError
 from relative_attention.tensor_type import Tensor
 
@@ -232,7 +232,9 @@ def _passes_on_jax(
     weights = layer.trainable_variables
     values = [weight.value for weight in weights]
 
-    def apply(values: list, inputs: Tensor, *mask: Tensor, training: bool):
+    def apply(
+        values: list, inputs: Tensor, *mask: Tensor, training: bool
+    ) -> Tensor:
         # The seed of dropout stays the same.
         with keras.StatelessScope(state_mapping=list(zip(weights, values))):
             return call(inputs, *(mask or [None]), training=training)

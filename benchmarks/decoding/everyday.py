@@ -48,10 +48,10 @@ import yaml
 
 import relative_attention as ra
 from benchmarks.harness.command import benchmark
-from benchmarks.harness.progress import show_progress
+from benchmarks.harness.engine import show_progress
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.tables import markdown_table
+from benchmarks.harness.results import markdown_table
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 from relative_attention.runs.texts import find_corpus
 from relative_attention.zoo import find_model

@@ -19,12 +19,12 @@ from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
 from benchmarks.harness.engine import ROOT
 from benchmarks.harness.engine import EngineError
+from benchmarks.harness.engine import round_robin
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.round_robin import round_robin
-from benchmarks.harness.spread import ratios
-from benchmarks.harness.spread import spread
-from benchmarks.harness.tables import markdown_table
+from benchmarks.harness.results import markdown_table
+from benchmarks.harness.results import ratios
+from benchmarks.harness.results import spread
 
 _IMPORT = "import tensorflow, tensorflow_text"
 _TRANSLATE = "relative-attention translate"

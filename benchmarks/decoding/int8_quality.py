@@ -20,10 +20,10 @@ import relative_attention as ra
 from benchmarks.harness.command import add_text_arguments
 from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import read_texts
-from benchmarks.harness.progress import show_progress
+from benchmarks.harness.engine import show_progress
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.tables import markdown_table
+from benchmarks.harness.results import markdown_table
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 
 _MODES = ("float32", "int8 weights", "int8 weights and inputs")

@@ -16,12 +16,12 @@ import numpy as np
 import relative_attention as ra
 from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
+from benchmarks.harness.engine import round_robin
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.round_robin import round_robin
-from benchmarks.harness.spread import median
-from benchmarks.harness.spread import spread
-from benchmarks.harness.tables import markdown_table
+from benchmarks.harness.results import markdown_table
+from benchmarks.harness.results import median
+from benchmarks.harness.results import spread
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 
 _SOURCE_LENGTH = 16

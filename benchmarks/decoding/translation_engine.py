@@ -1,17 +1,19 @@
-"""An engine that translates a text; `translation_speed` starts it."""
+"""An engine that translates a text for `translation_speed` or `load`."""
 
 import json
+import pathlib
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.harness.turns import Turns
+from benchmarks.harness.engine import Turns
+from benchmarks.harness.engine import engine_command
 
 # As of `Translator`: how much longer than the source a translation may get.
 _MAX_EXTRA_LENGTH = 50
 # Lines and the number of beams to their translations.
-Translate = Callable[[list[str], int], list[str]]
+Translate = Callable[[list[str], Any], list[str]]
 
 
 def make_package(folder: str, **loading: Any) -> Translate:
@@ -32,6 +34,14 @@ def make_package(folder: str, **loading: Any) -> Translate:
         return translator.translate(lines, split_sentences=False)
 
     return translate
+
+
+def make_default(folder: str) -> Translate:
+    """Returns what translates with a `Translator` as it is loaded."""
+    import relative_attention as ra
+
+    translator = ra.load_translator(folder)
+    return lambda lines, _: translator.translate(lines)
 
 
 def make_saved_model(folder: str) -> Translate:
@@ -82,6 +92,7 @@ def make_ctranslate2(folder: str, num_threads: int) -> Translate:
 
 _ENGINES: dict[str, Callable[..., Translate]] = {
     "package": make_package,
+    "default": make_default,
     "saved_model": make_saved_model,
     "ctranslate2": make_ctranslate2,
 }
@@ -103,14 +114,25 @@ def main(maker: str, arguments: dict[str, Any], sentences: str) -> None:
         order = json.loads(line)
         chosen = lines[: order["num_sentences"]]
         size = order["batch_size"]
-        translations = []
-        start = time.perf_counter()
+        translations: list[str] = []
+        seconds: list[float] = []
         for first in range(0, len(chosen), size):
+            start = time.perf_counter()
             translations += translate(
-                chosen[first : first + size], order["num_beams"]
+                chosen[first : first + size], order.get("num_beams")
             )
-        seconds = time.perf_counter() - start
+            seconds.append(time.perf_counter() - start)
         turns.report(seconds=seconds, translations=translations)
+
+
+def command(maker: str, sentences: pathlib.Path, **arguments: Any) -> list[str]:
+    """Returns the command of this engine, see `main`."""
+    content = {
+        "maker": maker,
+        "arguments": arguments,
+        "sentences": str(sentences),
+    }
+    return engine_command("benchmarks.decoding.translation_engine", content)
 
 
 if __name__ == "__main__":

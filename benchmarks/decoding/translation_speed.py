@@ -22,6 +22,7 @@ of the process, as the system counts it, over everything it was asked for.
 """
 
 import argparse
+import dataclasses
 import importlib.util
 import json
 import os
@@ -31,26 +32,45 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.decoding.prepared_engines import DIRECT
-from benchmarks.decoding.prepared_engines import ENGINE
-from benchmarks.decoding.prepared_engines import OURS
-from benchmarks.decoding.prepared_engines import PreparedEngines
-from benchmarks.decoding.prepared_engines import check_peer_architecture
-from benchmarks.decoding.prepared_engines import prepare_engines
-from benchmarks.decoding.prepared_engines import read_sentences
+import relative_attention as ra
+from benchmarks.decoding.translation_engine import command as engine_of
 from benchmarks.harness import opennmt_tf
+from benchmarks.harness.command import absolute_model
 from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
+from benchmarks.harness.command import read_sentences
+from benchmarks.harness.engine import in_fresh_process
+from benchmarks.harness.engine import round_robin
 from benchmarks.harness.engine import running_engines
-from benchmarks.harness.fresh_process import in_fresh_process
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.round_robin import round_robin
-from benchmarks.harness.spread import median
-from benchmarks.harness.spread import ratios
-from benchmarks.harness.spread import spread
-from benchmarks.harness.tables import markdown_table
-from relative_attention.errors import InputError
+from benchmarks.harness.results import markdown_table
+from benchmarks.harness.results import median
+from benchmarks.harness.results import ratios
+from benchmarks.harness.results import spread
+from relative_attention.quiet_tensorflow import load_tensorflow_quietly
+
+OURS = "relative-attention"
+SAVED_MODEL = "its SavedModel"
+# What calls CTranslate2 directly, and what goes through the package, by dtype.
+DIRECT = "CTranslate2, {}"
+ENGINE = "--engine ctranslate2, {}"
+
+_LENGTH_PENALTY = 0.6
+_PEER_PRESET = "transformer_small_relative"
+# What the weights of a model do not depend on.
+_ANY_VALUE = (
+    "vocabulary_size",
+    "dropout",
+    "attention_dropout",
+    "intermediate_dropout",
+    "implementation",
+    "max_length",
+)
+# OpenNMT-tf's ids of the end of sentence and of the token that starts
+# translations are each the other's here.
+_OPENNMT_TF_IDS = {1: 2, 2: 1}
+_OPENNMT_TF_END = 2
 
 # An engine, a number of beams and a batch size.
 Case = tuple[str, int, int]
@@ -81,7 +101,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
     """Lets all engines translate the text, in turns."""
     lines = read_sentences(options.source, options.sentences)
     if importlib.util.find_spec("ctranslate2") is None:
-        raise InputError(
+        raise ra.InputError(
             "The package ctranslate2 is missing. Install the extra "
             "`ctranslate2`."
         )
@@ -92,21 +112,15 @@ def measure(options: argparse.Namespace) -> list[Row]:
         peer_python = opennmt_tf.prepare_environment(options.peer_environment)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        prepared = in_fresh_process(
-            prepare_engines,
-            options.model,
-            lines,
-            options.beams,
-            options.threads,
-            peer_python,
-            folder,
+        commands, mean_tokens = in_fresh_process(
+            prepare_engines, options, lines, peer_python, folder
         )
-        turns, memory = _take_turns(prepared, len(lines), options, folder)
-    return _rows(turns, memory, prepared.mean_tokens)
+        turns, memory = _take_turns(commands, len(lines), options, folder)
+    return _rows(turns, memory, mean_tokens)
 
 
 def _take_turns(
-    prepared: PreparedEngines,
+    commands: Mapping[str, Sequence[str]],
     num_lines: int,
     options: argparse.Namespace,
     folder: pathlib.Path,
@@ -116,10 +130,10 @@ def _take_turns(
         (name, beams, size)
         for beams in options.beams
         for size in options.batch_sizes
-        for name in prepared.commands
+        for name in commands
     ]
     environment = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
-    with running_engines(prepared.commands, folder, environment) as engines:
+    with running_engines(commands, folder, environment) as engines:
 
         def turn(case: Case) -> Turn:
             name, beams, size = case
@@ -130,7 +144,7 @@ def _take_turns(
                 "num_sentences": count,
             }
             found = engines[name].take_turn(json.dumps(order))
-            speed = count / found["seconds"]
+            speed = count / sum(found["seconds"])
             return {**found, "speed": speed, "sentences": count}
 
         turns = round_robin(cases, turn, options.rounds)
@@ -237,6 +251,118 @@ def _engine_lines(result: Result) -> list[str]:
                 "calls."
             )
     return lines
+
+
+# === Engines ===
+
+
+def check_peer_architecture(model: str) -> None:
+    """Checks that the peer has a model of this architecture."""
+    load_tensorflow_quietly()
+    config = dataclasses.asdict(ra.load_translator(model).model.config)
+    preset = ra.Transformer.from_preset(_PEER_PRESET, vocabulary_size=1)
+    expected = dataclasses.asdict(preset.config)
+    differing = [
+        f"{name}={config[name]!r} instead of {value!r}"
+        for name, value in expected.items()
+        if name not in _ANY_VALUE and config[name] != value
+    ]
+    if differing:
+        raise ra.InputError(
+            f"With `--peer`, the model must have the architecture of "
+            f"{_PEER_PRESET}. Received: {model} with {', '.join(differing)}. "
+            "Leave `--peer` out, or give another model."
+        )
+
+
+def prepare_engines(
+    options: argparse.Namespace,
+    lines: Sequence[str],
+    peer_python: str | None,
+    folder: pathlib.Path,
+) -> tuple[dict[str, list[str]], float]:
+    """Exports a model for every engine, and writes the text, longest first.
+
+    Returns:
+        A pair: the command lines by the names of engines, and the mean number
+        of tokens of the package's translation of a sentence.
+    """
+    load_tensorflow_quietly()
+    translator = ra.load_translator(
+        options.model, length_penalty=_LENGTH_PENALTY
+    )
+    encoded = translator.source_vocabulary.encode(list(lines))
+    order = sorted(range(len(lines)), key=lambda i: -len(encoded[i]))
+    sentences = folder / "sentences.json"
+    sentences.write_text(json.dumps([lines[i] for i in order]))
+    found = translator.search(lines)
+    num_tokens = sum(len(translation.token_ids) for translation in found)
+    model = absolute_model(options.model)
+    exported = folder / "saved_model"
+    for num_beams in options.beams:
+        translator.num_beams = num_beams
+        ra.export_saved_model(translator, f"{exported}_{num_beams}")
+    commands = {
+        OURS: engine_of("package", sentences, folder=model),
+        SAVED_MODEL: engine_of("saved_model", sentences, folder=str(exported)),
+    }
+    for dtype in ("float32", "int8"):
+        exported = folder / dtype
+        ra.export_ctranslate2(translator, exported, dtype)
+        commands[DIRECT.format(dtype)] = engine_of(
+            "ctranslate2",
+            sentences,
+            folder=str(exported),
+            num_threads=options.threads,
+        )
+        commands[ENGINE.format(dtype)] = engine_of(
+            "package",
+            sentences,
+            folder=model,
+            engine="ctranslate2",
+            dtype=dtype,
+            threads=options.threads,
+        )
+    if peer_python is not None:
+        rows = [
+            [*(_OPENNMT_TF_IDS.get(t, t) for t in encoded[i]), _OPENNMT_TF_END]
+            for i in order
+        ]
+        ids = folder / "ids.json"
+        ids.write_text(json.dumps(rows))
+        commands[opennmt_tf.NAME] = opennmt_tf.opennmt_tf_command(
+            peer_python,
+            "translate",
+            weights=_write_peer_model(translator.model, folder / "opennmt_tf"),
+            sentences=str(ids),
+            length_penalty=_LENGTH_PENALTY,
+        )
+    return commands, num_tokens / len(found)
+
+
+def _write_peer_model(model: "ra.Transformer", folder: pathlib.Path) -> str:
+    """Returns the path of a model's weights, beside the vocabulary."""
+    import numpy as np
+
+    from relative_attention.convert.opennmt_tf import SOURCE_EMBEDDING
+    from relative_attention.convert.opennmt_tf import stored_weights
+
+    arrays: dict[str, Any] = {
+        path: np.reshape(weight.variable, weight.shape)
+        for path, weight in stored_weights(model).items()
+    }
+    rows = arrays[SOURCE_EMBEDDING]
+    # There the end of sentence is 2, and 1 starts translations: with the zero
+    # vector, as here. The last row is that of unknown words.
+    rows = rows[[0, 2, 1, *range(3, len(rows))]]
+    rows[1] = 0
+    arrays[SOURCE_EMBEDDING] = np.concatenate([rows, 0 * rows[:1]])
+    folder.mkdir()
+    np.savez(folder / "weights.npz", **arrays)
+    opennmt_tf.write_vocabulary(
+        folder / "vocabulary", model.config.vocabulary_size
+    )
+    return str(folder / "weights.npz")
 
 
 main = benchmark(

@@ -51,6 +51,27 @@ def read_texts(options: argparse.Namespace) -> tuple[list[str], list[str]]:
     return source, reference
 
 
+def read_sentences(path: str, count: int) -> list[str]:
+    """Returns the first lines of a text.
+
+    Raises:
+        InputError: If the file cannot be read or is empty.
+    """
+    lines = list(read_lines(path))[:count]
+    if not lines:
+        raise InputError(f"There is no line in {path}.")
+    return lines
+
+
+def absolute_model(model: str) -> str:
+    """Returns a model as a process finds it that starts elsewhere.
+
+    A name of the zoo is no path.
+    """
+    path = pathlib.Path(model)
+    return str(path.resolve()) if path.exists() else model
+
+
 def benchmark(
     name: str,
     description: str | None,

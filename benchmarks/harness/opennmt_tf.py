@@ -5,13 +5,17 @@ own, which is made here on first use.
 """
 
 import argparse
+import itertools
 import pathlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from collections.abc import Sequence
+from typing import Any
 
-from relative_attention.errors import InputError
+import relative_attention as ra
+from benchmarks.harness.engine import engine_command
 
 NAME = "OpenNMT-tf 2.32.0"
 # tensorflow-text is left out: it is needed for SentencePiece in the graph
@@ -20,6 +24,14 @@ _REQUIREMENTS = {"OpenNMT-tf": "2.32.0", "tensorflow": "2.13.1"}
 # The newest Python that TensorFlow 2.13 has wheels for.
 _NEWEST_PYTHON = (3, 11)
 _CHARACTERS_OF_ERROR = 2000
+
+# What engines of training run in.
+ENVIRONMENT = {
+    "KERAS_BACKEND": "tensorflow",
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+    # One CPU is compared with itself, also where there is a GPU.
+    "CUDA_VISIBLE_DEVICES": "-1",
+}
 
 
 def add_peer_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +50,12 @@ def add_environment_argument(parser: argparse.ArgumentParser) -> None:
         default=".venv-opennmt-tf",
         help="its virtual environment, made if need be (default: %(default)s)",
     )
+
+
+def opennmt_tf_command(python: str, task: str, **arguments: Any) -> list[str]:
+    """Returns the command of a task of `opennmt_tf_engine`."""
+    module = "benchmarks.harness.opennmt_tf_engine"
+    return engine_command(module, {"task": task, **arguments}, python)
 
 
 def prepare_environment(folder: str) -> str:
@@ -60,7 +78,7 @@ def prepare_environment(folder: str) -> str:
     _run([_base_python(), "-m", "venv", folder])
     _run([str(python), "-m", "pip", "install", "--quiet", *pins])
     if not _is_installed(python):
-        raise InputError(
+        raise ra.InputError(
             f"{' and '.join(pins)} are not in {folder} after their "
             "installation. Remove the folder and try again."
         )
@@ -76,6 +94,90 @@ def write_vocabulary(path: pathlib.Path, size: int) -> None:
     """
     pieces = ["<blank>", "<s>", "</s>", *map(str, range(3, size))]
     path.write_text("\n".join(pieces) + "\n")
+
+
+def write_training_files(
+    vocabulary_size: int,
+    tokens: "ra.TokenCorpus",
+    batch_tokens: int,
+    steps: int,
+    folder: pathlib.Path,
+) -> dict[str, Any]:
+    """Writes texts and vocabulary for OpenNMT-tf.
+
+    Pieces are written as their ids, so that no piece is torn at a blank in
+    it. OpenNMT-tf adds its own three special tokens and one for unknown
+    words.
+
+    Args:
+        vocabulary_size: An integer.
+        tokens: A `TokenCorpus`.
+        batch_tokens: An integer, the budget of a batch.
+        steps: An integer, the steps of a turn.
+        folder: The path of a folder to make.
+
+    Returns:
+        The configuration of OpenNMT-tf, a dict.
+    """
+    folder.mkdir(exist_ok=True)
+    for side in ("source", "target"):
+        ids = getattr(tokens, f"{side}_ids")
+        offsets = getattr(tokens, f"{side}_offsets")
+        rows = (ids[a:b] for a, b in itertools.pairwise(offsets))
+        write_ids(folder / f"train.{side}", rows)
+    write_vocabulary(folder / "vocabulary", vocabulary_size)
+    return _make_config(folder, batch_tokens, steps)
+
+
+def write_ids(path: pathlib.Path, rows: Iterable[Iterable[int]]) -> None:
+    """Writes a line of ids for each sentence."""
+    with open(path, "w") as file:
+        file.writelines(f"{' '.join(map(str, row))}\n" for row in rows)
+
+
+def _make_config(
+    folder: pathlib.Path, batch_tokens: int, steps: int
+) -> dict[str, Any]:
+    """Returns the configuration that trains as this package does."""
+    return {
+        "model_dir": str(folder / "run"),
+        "data": {
+            "train_features_file": str(folder / "train.source"),
+            "train_labels_file": str(folder / "train.target"),
+            "source_vocabulary": str(folder / "vocabulary"),
+            "target_vocabulary": str(folder / "vocabulary"),
+            # OpenNMT-tf counts the tokens that enter the encoder and those
+            # that leave the decoder (`length` in WordEmbedder.make_features
+            # and TrainingStats._update_words_counter): the end of sentence is
+            # counted in the target but, unless it is asked for, neither read
+            # nor counted in the source. Here it is in both, as it is in this
+            # package: the tokens are then the same, trained on and counted.
+            "source_sequence_controls": {"end": True},
+        },
+        "params": {
+            "optimizer": "Adam",
+            "optimizer_params": {
+                "beta_1": 0.9,
+                "beta_2": 0.98,
+                "epsilon": 1e-9,
+            },
+            "learning_rate": 1.0,
+            "decay_type": "NoamDecay",
+            "decay_params": {"model_dim": 256, "warmup_steps": 4000},
+            "label_smoothing": 0.1,
+        },
+        "train": {
+            # Rows times the longer side, one length a batch: the rule of
+            # `TokenBatches`.
+            "batch_size": batch_tokens,
+            "batch_type": "tokens",
+            "length_bucket_width": 1,
+            "effective_batch_size": None,
+            "sample_buffer_size": -1,
+            "save_checkpoints_steps": None,
+            "save_summary_steps": steps,
+        },
+    }
 
 
 def _is_installed(python: pathlib.Path) -> bool:
@@ -99,7 +201,7 @@ def _base_python() -> str:
     name = "python" + ".".join(map(str, _NEWEST_PYTHON))
     if python := shutil.which(name):
         return python
-    raise InputError(
+    raise ra.InputError(
         f"{NAME} needs {name}, which is not on the path. Install it, or make "
         "the environment elsewhere and pass `--peer-environment`."
     )
@@ -109,7 +211,7 @@ def _run(command: Sequence[str]) -> None:
     """Runs a command that makes the environment."""
     answer = subprocess.run(command, capture_output=True, text=True)
     if answer.returncode:
-        raise InputError(
+        raise ra.InputError(
             f"`{' '.join(command)}` failed:\n"
             f"{answer.stderr[-_CHARACTERS_OF_ERROR:]}"
         )

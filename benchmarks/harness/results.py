@@ -1,13 +1,16 @@
-"""What a benchmark measured, where and with what, stored as JSON."""
+"""What a benchmark measured: figures, tables, and where they come from."""
 
 import dataclasses
 import importlib.metadata
 import json
 import pathlib
+import statistics
 import textwrap
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+
+import tabulate
 
 from benchmarks.harness.engine import ROOT
 from relative_attention.errors import InputError
@@ -16,6 +19,8 @@ from relative_attention.errors import InputError
 RESULTS = ROOT / "benchmarks" / "results"
 
 Row = dict[str, Any]
+# The values of all rounds, or their median where they were not recorded.
+Figure = float | Sequence[float]
 
 # The width that pages are wrapped at.
 _WIDTH = 80
@@ -40,8 +45,7 @@ class Result:
         precision: A string, what is computed in; `None` if not recorded.
         origin: A mapping, see `find_origin`; `None` stands for what was not
             recorded.
-        rows: A sequence of dicts. A figure is a number, the list of its
-            values by round, or `Spread` as a dict.
+        rows: A sequence of dicts, whose figures are as `Figure` says.
         notes: A string, what one must know to read the figures.
     """
 
@@ -135,3 +139,50 @@ def origin_line(
         ]
     )
     return textwrap.fill(f"{line}.", _WIDTH, break_on_hyphens=False)
+
+
+# === Figures and tables ===
+
+
+def median(figure: Figure) -> float:
+    """Returns the median of a figure."""
+    return statistics.median(_values(figure))
+
+
+def spread(figure: Figure, digits: int = 2) -> str:
+    """Returns `median (least to greatest)`, or the median alone."""
+    values = _values(figure)
+    middle, low, high = (
+        f"{number:,.{digits}f}"
+        for number in (statistics.median(values), min(values), max(values))
+    )
+    return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def _values(figure: Figure) -> Sequence[float]:
+    return [figure] if isinstance(figure, int | float) else figure
+
+
+def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
+    """Returns what each of ours is over theirs of the same round."""
+    return [mine / other for mine, other in zip(ours, theirs, strict=True)]
+
+
+def markdown_table(
+    header: Sequence[str], rows: Sequence[Sequence[object]], texts: int = 1
+) -> str:
+    """Returns a Markdown table, its first columns left and the others right.
+
+    Args:
+        header: A sequence of strings, the names of the columns.
+        rows: A sequence of rows; numbers stand as `str` shows them.
+        texts: An integer, how many columns are text.
+    """
+    return tabulate.tabulate(
+        rows,
+        header,
+        tablefmt="pipe",
+        colalign=["left"] * texts + ["right"] * (len(header) - texts),
+        # A cell is shown as it is given, "1.50" too.
+        disable_numparse=True,
+    )

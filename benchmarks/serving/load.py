@@ -26,20 +26,21 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.decoding.prepared_engines import read_sentences
+from benchmarks.decoding.translation_engine import command as engine_of
+from benchmarks.harness.command import absolute_model
 from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
+from benchmarks.harness.command import read_sentences
 from benchmarks.harness.engine import Engine
-from benchmarks.harness.engine import engine_command
+from benchmarks.harness.engine import round_robin
 from benchmarks.harness.engine import running_engines
-from benchmarks.harness.progress import show_progress
+from benchmarks.harness.engine import show_progress
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.round_robin import round_robin
-from benchmarks.harness.spread import median
-from benchmarks.harness.spread import ratios
-from benchmarks.harness.spread import spread
-from benchmarks.harness.tables import markdown_table
+from benchmarks.harness.results import markdown_table
+from benchmarks.harness.results import median
+from benchmarks.harness.results import ratios
+from benchmarks.harness.results import spread
 from benchmarks.serving.server import MODEL
 from benchmarks.serving.server import ServerProcess
 from benchmarks.serving.server import ask_server
@@ -110,17 +111,12 @@ def measure(options: argparse.Namespace) -> list[Row]:
         lines = made_up_captions(options.sentences)
     else:
         lines = read_sentences(options.source, options.sentences)
-    model = options.model
-    if pathlib.Path(model).exists():
-        model = str(pathlib.Path(model).resolve())
+    model = absolute_model(options.model)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         path = folder / "sentences.json"
         path.write_text(json.dumps(lines))
-        command = engine_command(
-            "benchmarks.serving.translator_engine",
-            {"model": model, "sentences": str(path)},
-        )
+        command = engine_of("default", path, folder=model)
         quiet = {"TF_CPP_MIN_LOG_LEVEL": "2"}
         with (
             running_server(model, folder / "server.log") as server,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from benchmarks.harness.engine import ROOT
 from benchmarks.harness.engine import EngineError
-from benchmarks.harness.peak_memory import anonymous_memory
+from benchmarks.harness.engine import anonymous_memory
 
 _MAIN = "import sys; from relative_attention.cli import main; sys.exit(main())"
 # The name of the model there.

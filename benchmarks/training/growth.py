@@ -28,9 +28,9 @@ import numpy as np
 import relative_attention as ra
 from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
-from benchmarks.harness.fresh_process import in_fresh_process
-from benchmarks.harness.peak_memory import largest_resident_set
-from benchmarks.harness.progress import show_progress
+from benchmarks.harness.engine import in_fresh_process
+from benchmarks.harness.engine import largest_resident_set
+from benchmarks.harness.engine import show_progress
 from benchmarks.harness.results import Row
 from benchmarks.speed_tables import growth_table
 from benchmarks.training.workload import add_data_argument

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 import relative_attention as ra
-from benchmarks.harness.turns import Turns
+from benchmarks.harness.engine import Turns
 from benchmarks.training.workload import compile_model
 from benchmarks.training.workload import prepare_corpus
 

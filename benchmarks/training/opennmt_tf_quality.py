@@ -13,25 +13,19 @@ was stopped is resumed from its last checkpoint, in `--run`.
 """
 
 import argparse
-import json
 import os
 import pathlib
 import subprocess
 from typing import Any
 
 import relative_attention as ra
+from benchmarks.harness import opennmt_tf
 from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
 from benchmarks.harness.engine import ROOT
 from benchmarks.harness.engine import EngineError
-from benchmarks.harness.opennmt_tf import NAME
-from benchmarks.harness.opennmt_tf import add_environment_argument
-from benchmarks.harness.opennmt_tf import prepare_environment
 from benchmarks.harness.results import Row
 from benchmarks.speed_tables import quality_table
-from benchmarks.training.training_engines import ENVIRONMENT
-from benchmarks.training.training_engines import write_ids
-from benchmarks.training.training_engines import write_training_files
 from relative_attention.runs.texts import find_corpus
 from relative_attention.saving.model_directory import load_results
 from relative_attention.zoo import find_model
@@ -49,7 +43,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
             "whose recipe has a number."
         )
     steps = options.steps or results["steps"]
-    python = prepare_environment(options.peer_environment)
+    python = opennmt_tf.prepare_environment(options.peer_environment)
     vocabulary = ra.Vocabulary.load(folder / "vocabulary.model")
     texts = find_corpus(recipe.data, options.data)
     # A training of another model must not be resumed.
@@ -67,17 +61,19 @@ def measure(options: argparse.Namespace) -> list[Row]:
     features, predictions = (
         run / f"test.{name}" for name in ("ids", "predictions")
     )
-    write_ids(features, vocabulary.encode(sources))
-    model_config = recipe.model_config(len(vocabulary))
-    _run_engine(
+    opennmt_tf.write_ids(features, vocabulary.encode(sources))
+    command = opennmt_tf.opennmt_tf_command(
         python,
-        {
-            "sizes": _sizes(model_config),
-            "config": _configuration(recipe, vocabulary, tokens, steps, run),
-            "features": str(features),
-            "predictions": str(predictions),
-        },
+        "train_and_translate",
+        sizes=_sizes(recipe.model_config(len(vocabulary))),
+        config=_configuration(recipe, vocabulary, tokens, steps, run),
+        features=str(features),
+        predictions=str(predictions),
     )
+    environment = {**os.environ, **opennmt_tf.ENVIRONMENT}
+    status = subprocess.run(command, cwd=ROOT, env=environment).returncode
+    if status:
+        raise EngineError(f"{opennmt_tf.NAME} ended with status {status}.")
     # OpenNMT-tf knows the pieces by their ids, and a few words of its own.
     lines = predictions.read_text("utf-8").split("\n")[: len(sources)]
     hypotheses = vocabulary.decode(
@@ -90,7 +86,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
     ours = scores_of_test_text(results)
     return [
         {
-            "engine": NAME,
+            "engine": opennmt_tf.NAME,
             "steps": steps,
             "bleu": theirs.score,
             "signature": theirs.signature,
@@ -128,7 +124,7 @@ def _configuration(
 ) -> dict[str, Any]:
     training = recipe.training
     batch_tokens = int(training.batch_tokens)
-    config = write_training_files(
+    config = opennmt_tf.write_training_files(
         len(vocabulary), tokens, batch_tokens, 100, folder
     )
     config["params"] |= {
@@ -150,17 +146,6 @@ def _configuration(
     return config
 
 
-def _run_engine(python: str, job: dict[str, Any]) -> None:
-    module = "benchmarks.training.opennmt_tf_quality_engine"
-    ended = subprocess.run(
-        [python, "-m", module, json.dumps(job)],
-        cwd=ROOT,
-        env={**os.environ, **ENVIRONMENT},
-    )
-    if ended.returncode:
-        raise EngineError(f"{NAME} ended with status {ended.returncode}.")
-
-
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", help="the folder of a run, or a name of the zoo")
@@ -178,7 +163,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where the training is kept (default: %(default)s)",
     )
-    add_environment_argument(parser)
+    opennmt_tf.add_environment_argument(parser)
 
 
 main = benchmark(

@@ -20,10 +20,10 @@ import pathlib
 import relative_attention as ra
 from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
-from benchmarks.harness.progress import show_progress
+from benchmarks.harness.engine import show_progress
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.tables import markdown_table
+from benchmarks.harness.results import markdown_table
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 
 _WARMUP, _DROPOUT, _PIECES = _KEYS = (

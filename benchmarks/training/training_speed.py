@@ -31,31 +31,48 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
+import relative_attention as ra
+from benchmarks.harness import opennmt_tf
 from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
+from benchmarks.harness.engine import engine_command
+from benchmarks.harness.engine import round_robin
 from benchmarks.harness.engine import running_engines
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.round_robin import round_robin
-from benchmarks.harness.spread import ratios
+from benchmarks.harness.results import ratios
 from benchmarks.speed_tables import training_table
-from benchmarks.training.training_engines import ENVIRONMENT
-from benchmarks.training.training_engines import PEER
-from benchmarks.training.training_engines import add_engine_arguments
-from benchmarks.training.training_engines import our_engines
-from benchmarks.training.training_engines import peer_engine
-from benchmarks.training.training_engines import prepare_peer
+from benchmarks.training.workload import add_data_argument
 from benchmarks.training.workload import find_corpus
 from benchmarks.training.workload import prepare_corpus
-from relative_attention.errors import InputError
 
 Turn = dict[str, Any]
+_PRECISIONS = ("float32", "mixed_bfloat16")
+_PRESETS = {
+    "relative": "transformer_small_relative",
+    "sinusoidal": "transformer_small",
+}
+PEER = f"{opennmt_tf.NAME}, relative, float32"
+
+# OpenNMT-tf excludes the first two steps from its own figures.
+_SHORTEST_WINDOW = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     add = parser.add_argument
-    add_engine_arguments(parser, window=20)
+    add_data_argument(parser)
+    add("--vocabulary-size", type=positive_int, default=8000)
+    add("--batch-tokens", type=positive_int, default=2048)
+    add("--precisions", nargs="+", choices=_PRECISIONS, default=_PRECISIONS)
+    add(
+        "--window",
+        type=positive_int,
+        default=20,
+        metavar="STEPS",
+        help="steps of a turn (default: %(default)s)",
+    )
+    opennmt_tf.add_peer_arguments(parser)
     add("--repeats", type=positive_int, default=3, help="starts of all engines")
     add("--warmup", type=positive_int, default=60, metavar="STEPS")
     add(
@@ -71,71 +88,89 @@ def measure(options: argparse.Namespace) -> list[Row]:
     for name in ("warmup", "steps"):
         value = getattr(options, name)
         if value % options.window:
-            raise InputError(
+            raise ra.InputError(
                 f"--{name} must be a multiple of --window "
                 f"({options.window}). Received: {value}."
             )
+    if options.window < _SHORTEST_WINDOW:
+        raise ra.InputError(
+            f"--window must be at least {_SHORTEST_WINDOW}. Received: "
+            f"{options.window}."
+        )
     corpus = find_corpus(options.data)
-    peer_python = prepare_peer(options)
+    python = None
+    if options.peer:
+        python = opennmt_tf.prepare_environment(options.peer_environment)
     turns: dict[str, list[Turn]] = collections.defaultdict(list)
     memory: dict[str, list[int]] = collections.defaultdict(list)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         _, tokens = prepare_corpus(corpus, options.vocabulary_size, folder)
         for repeat in range(options.repeats):
-            commands = our_engines(corpus, options, folder, repeat)
-            if peer_python:
-                commands[PEER] = peer_engine(
-                    tokens, options, folder, repeat, peer_python
+            commands = _our_engines(corpus, options, folder, repeat)
+            if python:
+                config = opennmt_tf.write_training_files(
+                    options.vocabulary_size,
+                    tokens,
+                    options.batch_tokens,
+                    options.window,
+                    folder / f"opennmt_tf_{repeat}",
                 )
-            _train_in_turns(commands, options, folder, turns, memory)
-            _print_speeds(turns, repeat, options.repeats)
+                commands[PEER] = opennmt_tf.opennmt_tf_command(
+                    python, "train", config=config
+                )
+            title = f"repeat {repeat + 1} of {options.repeats}, "
+            with running_engines(
+                commands, folder, opennmt_tf.ENVIRONMENT
+            ) as engines:
+                found = round_robin(
+                    list(engines),
+                    lambda name: engines[name].take_turn(),
+                    options.steps // options.window,
+                    options.warmup // options.window,
+                    title,
+                )
+                for name, engine in engines.items():
+                    turns[name] += found[name]
+                    memory[name].append(engine.finish())
     return _rows(turns, memory)
 
 
-def _train_in_turns(
-    commands: Mapping[str, Sequence[str]],
+def _our_engines(
+    corpus: "ra.ParallelCorpus",
     options: argparse.Namespace,
     folder: pathlib.Path,
-    turns: dict[str, list[Turn]],
-    memory: dict[str, list[int]],
-) -> None:
-    """Starts all engines and adds what they do in a repeat."""
-    with running_engines(commands, folder, ENVIRONMENT) as engines:
-        found = round_robin(
-            list(engines),
-            lambda name: engines[name].take_turn(),
-            options.steps // options.window,
-            options.warmup // options.window,
+    seed: int,
+) -> dict[str, list[str]]:
+    """Returns the command line of each engine of ours, by its name."""
+    arguments = {
+        "source": corpus.source,
+        "target": corpus.target,
+        "vocabulary_size": options.vocabulary_size,
+        "folder": str(folder),
+        "batch_tokens": options.batch_tokens,
+        "steps": options.window,
+        # In a repeat, all of ours see the same batches.
+        "seed": seed,
+    }
+    module = "benchmarks.training.keras_engine"
+    return {
+        f"{positions}, {precision}": engine_command(
+            module, {"preset": preset, "dtype": precision, **arguments}
         )
-        for name, engine in engines.items():
-            turns[name] += found[name]
-            memory[name].append(engine.finish())
-
-
-def _tokens_per_second(turns: Sequence[Turn]) -> list[float]:
-    return [turn["tokens"] / turn["seconds"] for turn in turns]
-
-
-def _print_speeds(
-    turns: Mapping[str, Sequence[Turn]], repeat: int, repeats: int
-) -> None:
-    """Prints what is known after a repeat, each of which takes minutes."""
-    speeds = ", ".join(
-        f"{name} {statistics.median(_tokens_per_second(found)):,.0f}"
-        for name, found in turns.items()
-    )
-    print(
-        f"Repeat {repeat + 1} of {repeats}, tokens/s so far: {speeds}",
-        flush=True,
-    )
+        for precision in options.precisions
+        for positions, preset in _PRESETS.items()
+    }
 
 
 def _rows(
     turns: Mapping[str, Sequence[Turn]], memory: Mapping[str, Sequence[int]]
 ) -> list[Row]:
     """Returns a row for each engine."""
-    speeds = {name: _tokens_per_second(found) for name, found in turns.items()}
+    speeds = {
+        name: [turn["tokens"] / turn["seconds"] for turn in found]
+        for name, found in turns.items()
+    }
     return [
         {
             "engine": name,

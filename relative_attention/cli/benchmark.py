@@ -11,7 +11,7 @@ from relative_attention.cli import command
 
 # Peaks of dense bfloat16 products by NVIDIA's data sheets, in 10^12 operations
 # per second.
-_PEAK_TFLOPS = {"A100": 312, "H100": 989, "H200": 989}
+PEAK_TFLOPS = {"A100": 312, "H100": 989, "H200": 989}
 
 
 def add_benchmark(subparsers: command.Subparsers) -> None:
@@ -54,7 +54,7 @@ def add_benchmark(subparsers: command.Subparsers) -> None:
         "--peak-tflops N",
         "peak of the device in 10^12 operations per second, for its "
         "utilization (known for "
-        f"{', '.join(_PEAK_TFLOPS)} in bfloat16)",
+        f"{', '.join(PEAK_TFLOPS)} in bfloat16)",
     )
 
 
@@ -71,6 +71,7 @@ def _benchmark(options: argparse.Namespace) -> None:
         num_rounds=options.rounds,
         report=report.print_error,
     )
+    # Unknown for most devices; the column then says so.
     peak = options.peak_tflops or known_peak(
         origin["hardware"], options.precision
     )
@@ -113,5 +114,5 @@ def known_peak(hardware: str, precision: str) -> float | None:
     if precision != "mixed_bfloat16":
         return None
     return next(
-        (peak for name, peak in _PEAK_TFLOPS.items() if name in hardware), None
+        (peak for name, peak in PEAK_TFLOPS.items() if name in hardware), None
     )

@@ -246,14 +246,7 @@ def load_models(
     models: Sequence[str] | None = None,
     names: Sequence[str] = (*DECODING_OPTIONS, *ENGINE_OPTIONS, "batch_tokens"),
 ) -> "ra.Translator":
-    """Loads the models of a command line, with its options.
-
-    Args:
-        options: `argparse.Namespace`. The options of the command line.
-        models: list of strings. Defaults to `None`, those of the options.
-        names: list of strings. Options that are passed to `load_translator`, if
-            the command has them.
-    """
+    """Loads the models of a command line, with its options of these names."""
     models = models or options.models
     one_or_all = models[0] if len(models) == 1 else models
     return ra.load_translator(one_or_all, **given(options, names))

@@ -72,6 +72,7 @@ def _average(options: argparse.Namespace) -> None:
     from relative_attention.runs import average
 
     first, *others = options.paths
+    # One path may be a run or a file; several are files, or models.
     is_run = not others and not os.path.isfile(first)
     if not is_run and (options.last is not None or options.in_place):
         raise InputError(
@@ -81,6 +82,7 @@ def _average(options: argparse.Namespace) -> None:
         )
     if options.output is not None and options.output.endswith(".safetensors"):
         streams.check_output(options.output)
+    # A mean may be worse than the best weights; both losses are told.
     losses = None
     if is_run:
         output = average.average_run(
@@ -167,6 +169,7 @@ def _export(options: argparse.Namespace) -> None:
     from relative_attention.data.lines import read_lines
 
     _check_format(options)
+    # Loading a model takes long: what can be refused is refused before.
     check_is_free(options.output)
     warmup = list(read_lines(options.warmup)) if options.warmup else ()
     # `--dtype` is for the output.
@@ -189,6 +192,7 @@ def _export(options: argparse.Namespace) -> None:
     elif options.format == "model":
         ra.save_translator(translator, output, dtype=dtype)
     else:
+        # KerasHub is only imported for its own format.
         task = ra.hub.TranslationLM.from_translator(translator)
         with atomic_directory(output) as folder:
             task.save_to_preset(folder)
@@ -335,6 +339,7 @@ def _convert(options: argparse.Namespace) -> None:
             print(line)
 
     function: Callable[..., Any] = convert.convert_tensor2tensor
+    # `--positions none` is no position encoding, `None` for the function.
     if options.system == "opennmt-tf":
         function = convert.convert_opennmt_tf
         if options.position_encoding == "none":

@@ -34,15 +34,7 @@ def run_demo(
 ) -> None:
     """Generates a corpus, trains on it, and translates held-out lines.
 
-    Args:
-        output: The path of a folder for the corpus, the model and the
-            picture. The output of an earlier demo is replaced.
-        languages: A pair of strings among `en`, `de`, `fr`.
-        overrides: A list of strings `section.key=value` for the recipe.
-
-    Raises:
-        InputError: if a package of the extra `demo` is missing, an override
-            is wrong, or `output` holds anything but an earlier demo.
+    `output` gets corpus, model and picture; an earlier demo is replaced.
     """
     output = pathlib.Path(output)
     recipe = find_recipe(_RECIPE).override(overrides)

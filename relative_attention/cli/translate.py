@@ -111,6 +111,7 @@ def _translate(options: argparse.Namespace) -> None:
     translator = command.load_models(options)
     num_beams = None if options.sample else translator.num_beams
     command.check_nbest(options.nbest, num_beams)
+    # Only the model knows its language, so this check comes after loading.
     options.split_sentences, is_unknown = _splitting(options, translator)
     noted = {name: streams.NotedLines() for name in ("cut", "long", "unsplit")}
     with _opened(options, translator) as output:
@@ -167,6 +168,7 @@ def _notes(
     """Returns the numbers of lines to report at the end, and why."""
     from relative_attention.text import seems_to_have_sentences
 
+    # Unknown for a model of elsewhere.
     trained_length = translator.trained_source_length or sys.maxsize
     notes: dict[str, list[int]] = collections.defaultdict(list)
     for number, (best, *_) in enumerate(found, chunk.first):
@@ -246,6 +248,7 @@ def _check_alignments(options: argparse.Namespace) -> None:
             "--split-sentences and --alignments exclude one another: words "
             "are counted by the line. Put each sentence on a line of its own."
         )
+    # An engine returns no attention, and several models have several.
     if options.engine or len(options.models) > 1:
         raise InputError(
             "--alignments needs the attention of one model: leave out "
@@ -282,6 +285,7 @@ def _lines(options: argparse.Namespace) -> range:
                 "--shard counts the lines of a file: give it with `--input "
                 f"F`. Received: {options.input or 'standard input'}."
             )
+    # Counting reads the whole text; a filter to standard output begins at once.
     if is_file and (options.output or options.shard):
         return shard_lines(count_lines(options.input), number, num_shards)
     return range(sys.maxsize)
@@ -363,6 +367,7 @@ def _chunks(options: argparse.Namespace, lines: range) -> Iterator[_Chunk]:
         every = read_lines(options.prefix)
         prefixes = itertools.islice(every, lines.start, lines.stop)
     num_done = lines.start
+    # Prefixes are read along with the text, as both may be long.
     for text in texts:
         begun = None
         if prefixes is not None:
@@ -394,6 +399,7 @@ def _opened(
     if files.is_stream(options.output) or not all(
         path and os.path.isfile(path) for path in texts
     ):
+        # Whole or not at all, but from the start again.
         with files.atomic_file(options.output) as file:
             yield streams.StreamOutput(file)
         return

@@ -16,6 +16,7 @@ import keras
 import numpy as np
 
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
+from relative_attention.data.vocabulary_kinds import check_vocabulary_fits
 from relative_attention.decoding.translator import DecodingSection
 from relative_attention.errors import InputError
 from relative_attention.files import AnyPath
@@ -359,16 +360,10 @@ def save_converted(
     Raises:
         InputError: if the size of a vocabulary differs from its embedding.
     """
-    size = model.config.vocabulary_size
-    sizes = (model.config.source_vocabulary_size or size, size)
-    for side, vocabulary, rows in zip(
-        ("source", "target"), vocabularies or (), sizes
-    ):
-        if len(vocabulary) != rows:
-            raise InputError(
-                f"The {side} vocabulary has {len(vocabulary)} {token_kind}, "
-                f"the embedding has {rows} rows: they do not belong together."
-            )
+    for side, vocabulary in zip(("source", "target"), vocabularies or ()):
+        check_vocabulary_fits(
+            side, len(vocabulary), model.config, kind=token_kind
+        )
     with atomic_directory(output) as folder:
         save_config(model.config, decoding, folder)
         save_weights(model.weights, folder / "model.safetensors")

@@ -1,5 +1,6 @@
 """Lists the kinds of vocabularies, and tells whether two are the same."""
 
+from typing import Any
 from typing import TypeAlias
 
 from relative_attention.data.subword_vocabulary import SubwordVocabulary
@@ -45,6 +46,32 @@ def is_same_vocabulary(one: AnyVocabulary, other: AnyVocabulary) -> bool:
         getattr(one, name, None) == getattr(other, name, None)
         for name in _CONTENT
     )
+
+
+def check_vocabulary_fits(
+    side: str,
+    num_pieces: int,
+    config: Any,
+    where: str = "",
+    kind: str = "pieces",
+) -> None:
+    """Refuses a vocabulary of another size than a model's embedding.
+
+    Args:
+        side: `"source"` or `"target"`.
+        num_pieces: The size of the vocabulary.
+        config: The `TransformerConfig` of the model.
+        where: Where the vocabulary is, such as `" in FOLDER"`.
+        kind: What the vocabulary has.
+    """
+    size = config.vocabulary_size
+    if side == "source":
+        size = config.source_vocabulary_size or size
+    if num_pieces != size:
+        raise InputError(
+            f"The {side} vocabulary{where} has {num_pieces} {kind}, the model "
+            f"{size}: they do not belong together."
+        )
 
 
 def _written(vocabulary: Vocabulary) -> bytes:

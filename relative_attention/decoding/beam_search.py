@@ -14,13 +14,13 @@ import numpy as np
 from keras import ops
 
 from relative_attention.argument_checks import checked_at_least
+from relative_attention.argument_checks import checked_number
 from relative_attention.decoding.compiled import compiled_functions
 from relative_attention.decoding.compiled import run_compiled
 from relative_attention.decoding.compiled import take_rows
 from relative_attention.decoding.compiled import while_loop
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import Constraints
-from relative_attention.decoding.constraints import check_length_penalty
 from relative_attention.decoding.constraints import check_num_beams
 from relative_attention.decoding.constraints import make_constraints
 from relative_attention.decoding.ensemble import Ensemble
@@ -132,7 +132,13 @@ def beam_search(
             f"`num_results` must be between 1 and `num_beams`, {num_beams}. "
             f"Received: num_results={num_results}."
         )
-    length_penalty = check_length_penalty(length_penalty)
+    length_penalty = checked_number(
+        "length_penalty",
+        length_penalty,
+        # The power of a long translation would overflow float32.
+        lambda value: 0 <= value <= 10,
+        "from 0 to 10",
+    )
     no_repeat_ngram = checked_at_least("no_repeat_ngram", no_repeat_ngram, 0)
     if return_attention:
         check_attention(model)

@@ -13,7 +13,6 @@ from keras import ops
 
 from relative_attention.argument_checks import checked_at_least
 from relative_attention.argument_checks import checked_int
-from relative_attention.argument_checks import checked_number
 from relative_attention.decoding.model_steps import END_ID
 from relative_attention.decoding.model_steps import ActiveSentences
 from relative_attention.ops.backend import known_values
@@ -21,7 +20,6 @@ from relative_attention.tensor_type import Tensor
 
 # Log-probability of an impossible hypothesis; finite, so that sums are numbers.
 IMPOSSIBLE = -1e7
-_MOST_PENALTY = 10
 # Longer than any translation, and far below the largest int32.
 _NO_LIMIT = 2**30
 # Logits that a step may have for one sentence: 512 MB in float32, of which
@@ -222,21 +220,6 @@ def check_num_beams(model: Any, num_beams: int) -> None:
             f"{config.vocabulary_size:,}: each beam has a logit for every "
             f"piece. Received: num_beams={num_beams}."
         )
-
-
-def check_length_penalty(length_penalty: Any) -> float:
-    """Returns the exponent of the length penalty as a float.
-
-    Raises:
-        ValueError: if it is not a number, below 0 or above 10.
-    """
-    return checked_number(
-        "length_penalty",
-        length_penalty,
-        # The power of a long translation would overflow float32.
-        lambda value: 0 <= value <= _MOST_PENALTY,
-        f"from 0 to {_MOST_PENALTY}",
-    )
 
 
 def _bounded(length: int) -> int:

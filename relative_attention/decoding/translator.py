@@ -14,20 +14,19 @@ import numpy as np
 from keras import ops
 
 from relative_attention.argument_checks import checked_at_least
-from relative_attention.argument_checks import checked_language
 from relative_attention.argument_checks import checked_sentences
 from relative_attention.decoding.alignment import word_alignment
 from relative_attention.decoding.beam_search import beam_search
 from relative_attention.decoding.constraints import IMPOSSIBLE
-from relative_attention.decoding.constraints import check_length_penalty
-from relative_attention.decoding.constraints import check_num_beams
 from relative_attention.decoding.constraints import known_ends
 from relative_attention.decoding.model_steps import END_ID
 from relative_attention.decoding.model_steps import StepModel
 from relative_attention.decoding.paragraphs import Paragraphs
 from relative_attention.decoding.paragraphs import Translation
 from relative_attention.decoding.sampling import sample
+from relative_attention.schema import check_fields
 from relative_attention.schema import key
+from relative_attention.schema import keys_of
 from relative_attention.tensor_type import Tensor
 from relative_attention.text import clean_text
 from relative_attention.text import is_runaway
@@ -50,6 +49,9 @@ class DecodingSection:
 
     This is the section `decoding` of a recipe and of a model's config.json.
     """
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     num_beams: int = key(4, at_least=1, at_most=100, may_change=True)
     """Number of beams per sentence."""
@@ -119,18 +121,20 @@ class Translator:
             `decode` and `end_id`.
         source_vocabulary: `Vocabulary` of the source. Defaults to
             `vocabulary`.
-        num_beams: int. Defaults to `4`; `1` is greedy search.
-        length_penalty: float. See `beam_search`. Defaults to `0.6`.
-        max_extra_length: int. How many tokens longer than its source a
-            translation may be. Defaults to `50`.
+        batch_tokens: int. Most source tokens of a batch, over all beams.
+            Defaults to `8192`.
         max_length: int. The longest translation, in tokens. Defaults to
             `None`, only limited by `max_extra_length`.
         min_length: int. The shortest translation, including the end of
             sentence. Defaults to `0`.
+        **decoding: the settings below, which a model's folder keeps. They are
+            the keys of `decoding` in a recipe.
+        num_beams: int. Defaults to `4`; `1` is greedy search.
+        length_penalty: float. See `beam_search`. Defaults to `0.6`.
+        max_extra_length: int. How many tokens longer than its source a
+            translation may be. Defaults to `50`.
         max_source_length: int. Longer sentences are cut to this many tokens,
             including the end of sentence. Defaults to `512`.
-        batch_tokens: int. Most source tokens of a batch, over all beams.
-            Defaults to `8192`.
         trained_source_length: int. Longer sentences were rare in training; see
             `decoding.trained_source_length` of a recipe. They are translated
             all the same. Defaults to `None`, unknown.
@@ -142,8 +146,9 @@ class Translator:
             if the language is known. Defaults to `True`.
 
     Raises:
-        ValueError: if a number is too small, or `num_beams` too large for
-            the memory of one step, or `source_language` is no language code.
+        ValueError: if a number is out of range, or `source_language` is no
+            language code.
+        TypeError: if there is no such setting.
 
     Example:
     >>> translator = Translator(model, vocabulary)
@@ -156,51 +161,36 @@ class Translator:
         model: StepModel,
         vocabulary: TextVocabulary,
         source_vocabulary: TextVocabulary | None = None,
-        num_beams: int = 4,
-        length_penalty: float = 0.6,
-        max_extra_length: int = 50,
-        max_source_length: int = 512,
+        *,
         batch_tokens: int = 8192,
         max_length: int | None = None,
         min_length: int = 0,
-        trained_source_length: int | None = None,
-        source_language: str | None = None,
-        split_sentences: bool = True,
-        no_repeat_ngram: int = 0,
+        **decoding: Any,
     ) -> None:
         # Scoring and pictures need more of a model than a search does.
         self.model: Any = model
         self.vocabulary = vocabulary
         self.source_vocabulary = source_vocabulary or vocabulary
-        self.num_beams = checked_at_least("num_beams", num_beams, 1)
-        check_num_beams(model, self.num_beams)
-        self.length_penalty = check_length_penalty(length_penalty)
-        self.max_extra_length = checked_at_least(
-            "max_extra_length", max_extra_length, 0
-        )
-        self.max_source_length = checked_at_least(
-            "max_source_length", max_source_length, 2
-        )
         self.batch_tokens = checked_at_least("batch_tokens", batch_tokens, 1)
         self.max_length = max_length
         if max_length is not None:
             self.max_length = checked_at_least("max_length", max_length, 0)
         self.min_length = checked_at_least("min_length", min_length, 0)
-        self.trained_source_length = trained_source_length
-        if trained_source_length is not None:
-            self.trained_source_length = checked_at_least(
-                "trained_source_length", trained_source_length, 1
-            )
+        settings = DecodingSection(**decoding)
+        self.num_beams = settings.num_beams
+        self.length_penalty = settings.length_penalty
+        self.max_extra_length = settings.max_extra_length
+        self.max_source_length = settings.max_source_length
+        self.trained_source_length = settings.trained_source_length
+        self.no_repeat_ngram = settings.no_repeat_ngram
+        self.source_language = settings.source_language
+        self.split_sentences = settings.split_sentences
 
-        self.source_language = source_language
-        if source_language is not None:
-            self.source_language = checked_language(
-                "source_language", source_language
-            )
-        self.split_sentences = split_sentences
-        self.no_repeat_ngram = checked_at_least(
-            "no_repeat_ngram", no_repeat_ngram, 0
-        )
+    @property
+    def decoding(self) -> DecodingSection:
+        """The settings that a folder keeps, checked again."""
+        names = keys_of(DecodingSection)
+        return DecodingSection(**{name: getattr(self, name) for name in names})
 
     # What these methods return depends on `num_results`: `Any` is one result or
     # a list of them.
@@ -294,23 +284,25 @@ class Translator:
                 `return_attention` or `return_alignment` is given with an
                 `Ensemble`.
         """
-        if num_beams is None:
-            num_beams = self.num_beams
-        num_beams = checked_at_least("num_beams", num_beams, 1)
-        if length_penalty is None:
-            length_penalty = self.length_penalty
+        settings = self.decoding
+        if num_beams is not None:
+            settings = dataclasses.replace(settings, num_beams=num_beams)
+        if length_penalty is not None:
+            settings = dataclasses.replace(
+                settings, length_penalty=length_penalty
+            )
         found = self._decode(
             beam_search,
             sentences,
             num_results,
-            num_beams,
+            settings.num_beams,
             target_prefixes,
             report,
             return_attention,
             return_alignment,
-            num_beams=num_beams,
-            length_penalty=length_penalty,
-            no_repeat_ngram=self.no_repeat_ngram,
+            num_beams=settings.num_beams,
+            length_penalty=settings.length_penalty,
+            no_repeat_ngram=settings.no_repeat_ngram,
             split_sentences=split_sentences,
         )
         if num_results is None:

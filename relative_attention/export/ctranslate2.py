@@ -29,6 +29,7 @@ from relative_attention.data import Vocabulary
 from relative_attention.data.vocabulary import load_processor
 from relative_attention.data.vocabulary_kinds import VOCABULARY_KINDS
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
+from relative_attention.data.vocabulary_kinds import check_vocabulary_fits
 from relative_attention.data.vocabulary_kinds import is_same_vocabulary
 from relative_attention.decoding import Translator
 from relative_attention.decoding.model_steps import END_ID
@@ -164,13 +165,8 @@ def export_ctranslate2(
     model = translator.model
     _check_model(model)
     config = model.config
-    source_size = config.source_vocabulary_size or config.vocabulary_size
-    source = _checked_vocabulary(
-        "source", translator.source_vocabulary, source_size
-    )
-    target = _checked_vocabulary(
-        "target", translator.vocabulary, config.vocabulary_size
-    )
+    source = _checked_vocabulary("source", translator.source_vocabulary, config)
+    target = _checked_vocabulary("target", translator.vocabulary, config)
     longest = translator.max_source_length + translator.max_extra_length
     spec = _transformer_spec(model, max(_LEAST_POSITIONS, longest))
     _set_vocabularies(spec, source, target, config.start_token_id)
@@ -227,7 +223,9 @@ def check_config(config: TransformerConfig, way_out: str) -> None:
         )
 
 
-def _checked_vocabulary(side: str, vocabulary: Any, size: int) -> AnyVocabulary:
+def _checked_vocabulary(
+    side: str, vocabulary: Any, config: TransformerConfig
+) -> AnyVocabulary:
     """Returns a vocabulary that has pieces and fits the model's size."""
     known = tuple(VOCABULARY_KINDS.values())
     if not isinstance(vocabulary, known):
@@ -236,11 +234,7 @@ def _checked_vocabulary(side: str, vocabulary: Any, size: int) -> AnyVocabulary:
             f"The {side} vocabulary must be one of {kinds}, whose pieces are "
             f"strings. Received: {type(vocabulary).__name__}."
         )
-    if len(vocabulary) != size:
-        raise InputError(
-            f"The {side} vocabulary has {len(vocabulary)} pieces, the model "
-            f"{size}: they do not belong together."
-        )
+    check_vocabulary_fits(side, len(vocabulary), config)
     return vocabulary
 
 

@@ -27,7 +27,6 @@ from relative_attention.files import atomic_directory
 from relative_attention.files import check_is_free
 from relative_attention.models import Transformer
 from relative_attention.models.weights import check_finite
-from relative_attention.quiet_tensorflow import without_info_lines
 from relative_attention.tensor_type import Tensor
 from relative_attention.text import clean_text_in_graph
 
@@ -277,17 +276,16 @@ class _Text:
         target: Any = translator.vocabulary
         self.limit = translator.max_source_length - 1
         self.end_id = source.end_id
-        with without_info_lines():
-            # If loaded tokenizers have the same name, even in several
-            # SavedModels, all of them are the first one loaded.
-            self.source, self.target = (
-                tensorflow_text.SentencepieceTokenizer(
-                    model=vocabulary.model,
-                    name="sentencepiece_"
-                    + hashlib.sha256(vocabulary.model).hexdigest(),
-                )
-                for vocabulary in (source, target)
+        # If loaded tokenizers have the same name, even in several
+        # SavedModels, all of them are the first one loaded.
+        self.source, self.target = (
+            tensorflow_text.SentencepieceTokenizer(
+                model=vocabulary.model,
+                name="sentencepiece_"
+                + hashlib.sha256(vocabulary.model).hexdigest(),
             )
+            for vocabulary in (source, target)
+        )
         self._read_spec(target.model)
 
     def _read_spec(self, model: bytes) -> None:

@@ -16,6 +16,7 @@ from relative_attention.hub.presets import FromPreset
 from relative_attention.hub.presets import readable_errors
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
+from relative_attention.models.config import saved_fields
 from relative_attention.models.weights import stored_weights
 from relative_attention.models.weights import weight_name
 from relative_attention.tensor_type import Tensor
@@ -71,6 +72,8 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
         **fields: Any,
     ) -> None:
         config = TransformerConfig(vocabulary_size, **fields)
+        # A preset has the config of the backbone and no build config, so the
+        # layers must be quantized here for their weights to be loaded.
         transformer = Transformer.from_config(
             {
                 **dataclasses.asdict(config),
@@ -125,6 +128,7 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
             dtype=dtype or transformer.dtype_policy,
         )
         if load_weights:
+            # By name, as adapters and int8 have other weights.
             arrays = stored_weights(transformer, "float32")
             for weight in backbone.transformer.weights:
                 weight.assign(arrays[weight_name(weight)])
@@ -176,6 +180,10 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
             "dtype": config["dtype"],
             "quantized_layers": quantized or None,
         }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        return super().from_config(saved_fields(config))
 
     # === Int8, and adapters ===
 
@@ -238,6 +246,7 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
         if filepath.endswith(".safetensors"):
             self.transformer.save_lora_weights(filepath)
             return
+        # KerasHub's file has kernels alone, by their place among all layers.
         is_embedding = any(
             hasattr(layer, "lora_embeddings_a")
             for layer in self._flatten_layers()
@@ -265,6 +274,7 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
         filepath = str(filepath)
         if filepath.endswith(".safetensors"):
             self.transformer.load_lora_weights(filepath)
+            # So that KerasHub saves what was loaded.
             self._note_adapters()
             return
         if not pathlib.Path(filepath).is_file():
@@ -286,29 +296,17 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
 
 @keras.saving.register_keras_serializable(package="relative_attention")
 class HiddenStates(keras.layers.Layer):
-    """The outputs of encoder and decoder, or the logits.
+    """The outputs of encoder and decoder, or the logits `(B, T, V)`.
 
     One layer computes both, so that a saved or cloned model has a single
     `Transformer`.
-
-    Args:
-        transformer: `Transformer`.
-        **kwargs: arguments of `keras.layers.Layer`: `name`, `dtype`.
-
-    Call arguments:
-        inputs: dict with the keys of `INPUT_DTYPES`.
-        return_logits: bool. Return the logits instead. Defaults to `False`.
-        training: A boolean to indicate whether dropout is active.
-
-    Returns:
-        Dict of `"encoder_sequence_output"` `(B, S, D)` and
-        `"decoder_sequence_output"` `(B, T, D)`; or logits `(B, T, V)`.
     """
 
     def __init__(self, transformer: Transformer, **kwargs: Any) -> None:
         kwargs.setdefault("dtype", transformer.dtype_policy)
         super().__init__(**kwargs)
         self.transformer = transformer
+        # A `Transformer` has its weights from the start.
         self.built = True
 
     @property
@@ -375,6 +373,7 @@ def transformer_inputs(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     Returns:
         Dict of `"source_token_ids"` and `"target_token_ids"`.
     """
+    # KerasHub masks by a tensor of its own, a `Transformer` by id 0.
     ids = {}
     for name, side in (("source", "encoder"), ("target", "decoder")):
         given = ops.convert_to_tensor(inputs[f"{side}_token_ids"])

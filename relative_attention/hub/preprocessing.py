@@ -18,7 +18,6 @@ from relative_attention.errors import InputError
 from relative_attention.hub.backbone import TranslationBackbone
 from relative_attention.hub.presets import FromPreset
 from relative_attention.hub.presets import check_class
-from relative_attention.quiet_tensorflow import without_info_lines
 from relative_attention.text import clean_text
 from relative_attention.text import clean_text_in_graph
 
@@ -58,6 +57,7 @@ class TranslationTokenizer(
     backbone_cls = TranslationBackbone
 
     def __init__(self, proto: bytes | str | None = None, **kwargs: Any) -> None:
+        # Of the same model: outside of graphs it encodes as `Translator` does.
         self.vocabulary: Any = None
         self._special_token_attrs = ["end_token", "pad_token"]
         self.end_token = self.pad_token = None
@@ -100,6 +100,7 @@ class TranslationTokenizer(
                 file. KerasHub refuses it since 0.32.
         """
         proto = config.get("proto")
+        # KerasHub takes a string for a path or for base64.
         if isinstance(proto, str) and pathlib.Path(proto).exists():
             raise InputError(
                 f"`proto` is {proto}, a file outside of the model archive."
@@ -141,8 +142,7 @@ class TranslationTokenizer(
         self.vocabulary = (
             Vocabulary(proto) if isinstance(proto, bytes) else None
         )
-        with without_info_lines():
-            super().set_proto(proto)
+        super().set_proto(proto)
         if self.vocabulary is None and self.proto is not None:
             self.vocabulary = Vocabulary(self.proto)
 
@@ -156,6 +156,7 @@ class TranslationTokenizer(
             List of lists of int; in a TensorFlow graph a ragged tensor.
         """
         self._check_vocabulary()
+        # In a data set the tokenizer of TensorFlow Text encodes.
         if _is_in_graph(texts):
             import tensorflow as tf
 
@@ -327,6 +328,7 @@ class TranslationPreprocessor(
             "decoder_padding_mask": mask,
         }
         data = (inputs, labels, _token_weights(mask, sample_weight))
+        # A single pair has no axis of sentences, as in KerasHub.
         if np.ndim(sources) == 0:
             data = keras.tree.map_structure(lambda array: array[0], data)
         return data
@@ -369,6 +371,7 @@ class TranslationPreprocessor(
         Returns:
             Dict of the inputs of `TranslationBackbone`.
         """
+        # As in KerasHub, rows have room for what is to be generated.
         sources, prefixes = _texts(x, None)
         inputs = self._source_inputs(sources, encoder_sequence_length)
         rows = self.tokenizer.rows(prefixes)
@@ -456,6 +459,7 @@ def _texts(x: Any, y: Any) -> tuple[Any, Any]:
                 '"encoder_text", or beside the strings of sources.'
             )
         sources, targets = x["encoder_text"], x.get("decoder_text")
+    # `predict` gives no targets; then all are empty.
     if targets is None:
         if _is_in_graph(sources):
             import tensorflow as tf
@@ -498,14 +502,8 @@ def _padded(
 ) -> Any:
     """Puts an id before or after those of each row, and pads with 0.
 
-    Args:
-        rows: what `TranslationTokenizer.rows` returned.
-        length: int, the length of the rows, which are cut to leave room for
-            the id. `None`: the length of the longest and up to 7 more.
-        before, after: int. One of them is given.
-
-    Returns:
-        int32 `(B, T)`: an array of lists, or a tensor.
+    Rows are cut to `length`, with room for the id. Without a length they are as
+    long as the longest, and up to 7 more.
     """
     end = None if length is None else length - 1
     if isinstance(rows, list):
@@ -527,15 +525,7 @@ def _padded(
 
 
 def _token_weights(mask: Any, sample_weight: Any) -> Any:
-    """Returns the weights of tokens from the weights of sentences.
-
-    Args:
-        mask: bool array or tensor `(B, T)`. `True` = real token.
-        sample_weight: `None`, or float `(B,)`, or a scalar for one sentence.
-
-    Returns:
-        float32 `(B, T)`.
-    """
+    """Returns the weights of tokens `(B, T)` from those of sentences `(B,)`."""
     if isinstance(mask, np.ndarray):
         cast = np.asarray
     else:

@@ -18,14 +18,18 @@ from typing import Self
 
 import keras_hub
 import numpy as np
+from safetensors import safe_open
 
 from relative_attention.errors import InputError
 from relative_attention.errors import did_you_mean
 from relative_attention.files import read_json_object
 from relative_attention.models import TransformerConfig
+from relative_attention.models.config import saved_fields
 from relative_attention.models.weight_shapes import check_size
 from relative_attention.models.weights import weight_name
 from relative_attention.saving import load_translator
+from relative_attention.saving.model_directory import find_weights
+from relative_attention.saving.model_directory import load_config
 from relative_attention.saving.model_directory import load_results
 from relative_attention.zoo import check_has_weights
 from relative_attention.zoo import find_model
@@ -74,6 +78,7 @@ class FromPreset:
                 a file is missing, damaged or does not fit the others.
         """
         preset = str(preset)
+        # Folders of this package have another layout than KerasHub's.
         if model_folder(preset) is not None:
             return cls.from_translator(load_translator(preset), *args, **kwargs)
         if "://" not in preset and not pathlib.Path(preset).is_dir():
@@ -84,6 +89,7 @@ class FromPreset:
                 "such as hf://user/name, or a bundled model: "
                 f"{', '.join(zoo_models())}."
             )
+        # Before a model is built that may not fit into the memory.
         if kwargs.get("load_weights", True):
             _check_size(pathlib.Path(preset))
         with readable_errors(f"{preset} could not be loaded"):
@@ -116,10 +122,10 @@ def _check_size(folder: pathlib.Path) -> None:
             content: Any = read_json_object(folder / file)
             for key in keys:
                 content = content[key]
-            config = TransformerConfig(
-                **{name: content[name] for name in names & content.keys()}
-            )
+            fields = {name: content[name] for name in names & content.keys()}
+            config = TransformerConfig(**saved_fields(fields))
         except (OSError, LookupError, TypeError, ValueError, AttributeError):
+            # KerasHub says what is wrong.
             continue
         if files:
             check_size(config, most_numbers, folder)
@@ -130,13 +136,14 @@ def readable_errors(problem: str) -> Iterator[None]:
     """Turns errors of damaged files and of hubs into an `InputError`.
 
     Such errors come from many libraries. The message has the first line of the
-    original one, as Keras raises one more for every class around it.
+    original one.
     """
     try:
         yield
     except InputError:
         raise
     except Exception as error:
+        # Keras raises one more error for every class around the first.
         original: BaseException = error
         while (cause := original.__cause__ or original.__context__) is not None:
             original = cause
@@ -166,6 +173,7 @@ def add_card(
     See `TranslationLM.upload_preset`.
     """
     origin = task.origin
+    # Languages and license hold for weights that were trained further, too.
     if origin is not None:
         if languages is None:
             _, languages = recipe_summary(origin)
@@ -229,22 +237,24 @@ def upload(handle: str, folder: pathlib.Path) -> None:
 
 
 def _is_unchanged(task: Any, origin: pathlib.Path) -> bool:
-    """Tells whether a task has the weights of the model in its folder."""
-    translator = load_translator(origin)
+    """Tells whether a task searches with the model in a folder, as it does."""
+    _, decoding = load_config(origin)
     for name in ("num_beams", "length_penalty"):
-        if getattr(task, name) != getattr(translator, name):
+        if getattr(task, name) != getattr(decoding, name):
             return False
-    # Adapters, and int8, are weights of other names.
-    expected = {weight_name(w): w for w in translator.model.weights}
     weights = {weight_name(w): w for w in task.transformer.weights}
-    return weights.keys() == expected.keys() and all(
-        np.array_equal(weights[name], expected[name]) for name in expected
-    )
+    with safe_open(find_weights(origin), "numpy") as file:
+        # Adapters, and int8, are weights of other names.
+        return weights.keys() == set(file.keys()) and all(
+            np.array_equal(weight, file.get_tensor(name))
+            for name, weight in weights.items()
+        )
 
 
 def _card_of(origin: pathlib.Path, folder: pathlib.Path) -> str:
     """Returns a folder's card without its title; copies linked files."""
     card = (origin / _CARD).read_text("utf-8")
+    # Pictures and files beside the card; links to elsewhere stay links.
     for name in re.findall(r"\]\(([^()/#]+)\)", card):
         if (origin / name).is_file() and not (folder / name).exists():
             shutil.copy(origin / name, folder)

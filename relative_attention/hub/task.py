@@ -3,6 +3,7 @@
 import pathlib
 import re
 import tempfile
+import warnings
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
@@ -13,18 +14,16 @@ import keras_hub
 import numpy as np
 from keras import ops
 
-from relative_attention.argument_checks import checked_at_least
 from relative_attention.argument_checks import checked_sentences
+from relative_attention.data.vocabulary_kinds import check_vocabulary_fits
 from relative_attention.decoding import Translator
 from relative_attention.decoding import beam_search
-from relative_attention.decoding.compiled import compiled_functions
-from relative_attention.decoding.constraints import check_length_penalty
+from relative_attention.decoding.translator import DecodingSection
 from relative_attention.errors import InputError
 from relative_attention.hub.backbone import INPUT_DTYPES
 from relative_attention.hub.backbone import TranslationBackbone
 from relative_attention.hub.backbone import transformer_inputs
 from relative_attention.hub.preprocessing import TranslationPreprocessor
-from relative_attention.hub.preprocessing import padded_length
 from relative_attention.hub.presets import FromPreset
 from relative_attention.hub.presets import add_card
 from relative_attention.hub.presets import check_class
@@ -35,7 +34,7 @@ from relative_attention.tensor_type import Tensor
 from relative_attention.training import MaskedCrossEntropy
 from relative_attention.training import Perplexity
 from relative_attention.training import TokenAccuracy
-from relative_attention.training import TrainableModel
+from relative_attention.training.trainable import ExactSteps
 
 _BEAM_SEARCH = "beam_search"
 # The settings of the beam search in a preset.
@@ -49,15 +48,16 @@ _DECODING = (
 _BATCH_SIZE = 32
 
 
-# `TrainableModel` comes first, so that `fit` uses its step. KerasHub's classes
-# convert strings to the inputs of the step.
+# `ExactSteps` comes before KerasHub's classes, so that `fit` uses its step.
+# KerasHub's classes convert strings to the inputs of the step.
 @keras.saving.register_keras_serializable(package="relative_attention")
-class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
+class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
     """A translation model that is trained on strings and generates strings.
 
     It trains like `TrainableModel`: the loss is a mean over tokens, and the
     step is exact on several replicas. It generates like `Translator`, by beam
-    search with a length penalty, unless `compile` gets a sampler.
+    search with a length penalty. `translator` has the other ways, such as
+    `task.translator.sample(["I like tea."])`.
 
     Args:
         backbone: `TranslationBackbone`.
@@ -92,18 +92,16 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
 
     backbone_cls = TranslationBackbone
     preprocessor_cls = TranslationPreprocessor
-    # The compiled function of a sampler, if any.
-    generate_function: Any
     preprocessor: Any
 
     def __init__(
         self,
         backbone: TranslationBackbone,
         preprocessor: TranslationPreprocessor | None = None,
-        num_beams: int = 4,
-        length_penalty: float = 0.6,
-        max_extra_length: int = 50,
-        max_source_length: int = 512,
+        num_beams: int = DecodingSection.num_beams,
+        length_penalty: float = DecodingSection.length_penalty,
+        max_extra_length: int = DecodingSection.max_extra_length,
+        max_source_length: int = DecodingSection.max_source_length,
         compile: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -114,27 +112,22 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         inputs = backbone.input
         # The layer of the backbone, called again.
         hidden_states = backbone.get_layer("hidden_states")
-        # Keras adds `Functional` to all bases of a class whose model has inputs
-        # and outputs. If added to `TrainableModel`, it would also be a base of
-        # `Transformer`, which has neither and could not be created again.
-        bases = TrainableModel.__bases__
-        try:
-            super().__init__(
-                inputs=inputs,
-                outputs=hidden_states(inputs, return_logits=True),
-                compile=False,
-                **kwargs,
-            )
-        finally:
-            TrainableModel.__bases__ = bases
-        self.length_penalty = check_length_penalty(length_penalty)
-        self.num_beams = checked_at_least("num_beams", num_beams, 1)
-        self.max_extra_length = checked_at_least(
-            "max_extra_length", max_extra_length, 0
+        super().__init__(
+            inputs=inputs,
+            outputs=hidden_states(inputs, return_logits=True),
+            compile=False,
+            **kwargs,
         )
-        self.max_source_length = checked_at_least(
-            "max_source_length", max_source_length, 2
+        settings = DecodingSection(
+            num_beams=num_beams,
+            length_penalty=length_penalty,
+            max_extra_length=max_extra_length,
+            max_source_length=max_source_length,
         )
+        self.num_beams = settings.num_beams
+        self.length_penalty = settings.length_penalty
+        self.max_extra_length = settings.max_extra_length
+        self.max_source_length = settings.max_source_length
         # The folder of the trained model that this task is from, if any.
         self.origin: pathlib.Path | None = None
         if compile:
@@ -187,6 +180,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
                 or its vocabulary is not a SentencePiece model.
         """
         arguments = {name: getattr(translator, name) for name in _DECODING}
+        # A preset may be loaded with a backbone or preprocessor of one's own.
         if "backbone" not in kwargs:
             arguments["backbone"] = cls.backbone_cls.from_translator(
                 translator, load_weights, dtype=dtype
@@ -276,6 +270,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
                 f"variant. Received: handle={handle!r}. To write a folder, use "
                 "`save_to_preset`."
             )
+        # Whole on this machine first: the hub never has a model without a card.
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             self.save_to_preset(folder)
@@ -300,6 +295,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         # Keras would also quantize the tokenizers.
         self.backbone.quantize(mode, config=config, **kwargs)
         self._post_quantize(mode)
+        # What was compiled of floats must not be called again.
         self.train_function = None
         self.test_function = None
         self.predict_function = None
@@ -312,10 +308,10 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         loss: Any = "auto",
         *,
         weighted_metrics: Any = "auto",
-        sampler: Any = _BEAM_SEARCH,
+        sampler: str = _BEAM_SEARCH,
         **kwargs: Any,
     ) -> None:
-        """Configures training and generation.
+        """Configures training.
 
         Args:
             optimizer: optimizer or its name. Defaults to `"auto"`,
@@ -323,11 +319,20 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
             loss: loss. Defaults to `"auto"`, `MaskedCrossEntropy(0.1)`.
             weighted_metrics: list of metrics. Defaults to `"auto"`,
                 `Perplexity` and `TokenAccuracy`.
-            sampler: `"beam_search"`, or a `keras_hub.samplers.Sampler` or its
-                name (`"beam"` is a beam search without length penalty).
-                Defaults to `"beam_search"`.
+            sampler: `"beam_search"`, the only one. KerasHub's samplers would
+                decode all positions at every step.
             **kwargs: as for `TrainableModel.compile`.
+
+        Raises:
+            InputError: if there is another sampler.
         """
+        if sampler != _BEAM_SEARCH:
+            raise InputError(
+                f'`sampler` must be "{_BEAM_SEARCH}". Received: '
+                f"sampler={sampler!r}. For a greedy search, make the task with "
+                "`num_beams=1`; to draw translations at random, call "
+                "`task.translator.sample`."
+            )
         if loss == "auto":
             loss = MaskedCrossEntropy(0.1)
         if weighted_metrics == "auto":
@@ -336,7 +341,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
             optimizer=optimizer,
             loss=loss,
             weighted_metrics=weighted_metrics,
-            sampler=None if sampler == _BEAM_SEARCH else sampler,
+            sampler=None,
             **kwargs,
         )
 
@@ -349,11 +354,25 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         # before the first step.
         if not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
-        # Only if it is given: `keras.models.clone_model` passes the config to
-        # Keras' own `compile`, which lacks the argument.
-        if self.sampler is not None:
-            config["sampler"] = keras_hub.samplers.serialize(self.sampler)
         return config
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Compiles the task from what `get_compile_config` returned.
+
+        Args:
+            config: dict.
+        """
+        config = dict(config)
+        # Files of older versions may have one of KerasHub's.
+        sampler = config.pop("sampler", None)
+        if sampler is not None:
+            warnings.warn(
+                "The task was compiled with a sampler of KerasHub. It "
+                "generates by beam search now; `task.translator.sample` draws "
+                "translations at random.",
+                stacklevel=2,
+            )
+        super().compile_from_config(config)
 
     def fit(
         self,
@@ -396,6 +415,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
             end = 1 - validation_split
             validation = _batches(batch_size, x, y, sample_weight, start=end)
         if validation is not None:
+            # It is batched already, or a data set's own.
             validation.pop("batch_size", None)
             validation_data = keras.utils.pack_x_y_sample_weight(**validation)
         # KerasHub makes data sets, which are not shuffled.
@@ -512,8 +532,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
             max_length: int. The longest translation, in tokens, including its
                 end; only with a preprocessor. Defaults to `None`, only limited
                 by `max_extra_length`.
-            stop_token_ids: `"auto"`, the end of sentence; or for a sampler,
-                other ids, or `None`.
+            stop_token_ids: `"auto"`, the end of sentence, the only one.
             strip_prompt: bool. Whether to remove the given beginnings from the
                 translations; only with a preprocessor. Defaults to `False`.
 
@@ -524,38 +543,30 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         Raises:
             TypeError: if an item is not a string.
             InputError: if a source is longer than `max_source_length`, or
-                there is not a `"decoder_text"` for each, or `stop_token_ids`
-                is given for the beam search.
+                there is not a `"decoder_text"` for each, or there are other
+                `stop_token_ids`.
         """
         if self.preprocessor is None:
-            if self.sampler is None:
-                stop_token_ids = None
-            return super().generate(
-                inputs, max_length, stop_token_ids, strip_prompt
-            )
-        if self.sampler is None and stop_token_ids != "auto":
+            return super().generate(inputs, max_length, None, strip_prompt)
+        if stop_token_ids != "auto":
             raise InputError(
-                '`stop_token_ids` must be "auto" for the beam search, which '
-                f"ends at the end of sentence. Received: {stop_token_ids!r}. "
-                "Compile the task with a sampler for others."
+                '`stop_token_ids` must be "auto": a translation ends at the '
+                f"end of sentence. Received: {stop_token_ids!r}."
             )
+        # A new one at each call, as vocabularies and settings may be set later.
+        translator = self.translator
+        translator.max_length = max_length
+        # Without importing TensorFlow, which other backends do not need.
         is_dataset = hasattr(inputs, "as_numpy_iterator")
         translations: list[str] = []
         is_one = False
         for batch in inputs.as_numpy_iterator() if is_dataset else [inputs]:
             sources, prefixes, is_one = self._sources(batch)
-            if self.sampler is None:
-                translator = self.translator
-                translator.max_length = max_length
-                texts = translator.translate(
-                    sources,
-                    target_prefixes=prefixes if any(prefixes) else None,
-                    split_sentences=False,
-                )
-            else:
-                texts = self._sampled(
-                    sources, prefixes, max_length, stop_token_ids
-                )
+            texts = translator.translate(
+                sources,
+                target_prefixes=prefixes if any(prefixes) else None,
+                split_sentences=False,
+            )
             if strip_prompt:
                 texts = [
                     text.removeprefix(prefix).lstrip()
@@ -573,6 +584,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
             batch = {"encoder_text": batch}
         sources, is_one = _strings(batch["encoder_text"])
         prefixes, _ = _strings(batch.get("decoder_text", ""))
+        # One beginning, such as the default, is that of all sources.
         if len(prefixes) == 1:
             prefixes = prefixes * len(sources)
         if len(prefixes) != len(sources):
@@ -580,6 +592,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
                 'There must be a "decoder_text" for each "encoder_text". '
                 f"Received: {len(prefixes)} for {len(sources)}."
             )
+        # `Translator` cuts them and says so, which `generate` cannot.
         for number, row in enumerate(self.preprocessor.source_rows(sources)):
             length = len(row) + 1
             if length > self.max_source_length:
@@ -592,44 +605,9 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
                 )
         return sources, prefixes, is_one
 
-    def _sampled(
-        self,
-        sources: list[str],
-        prefixes: list[str],
-        max_length: int | None,
-        stop_token_ids: Any,
-    ) -> list[str]:
-        """Translates with a sampler. Blank sources stay blank."""
-        places = [n for n, source in enumerate(sources) if source.strip()]
-        if not places:
-            return [""] * len(sources)
-        batch = {
-            "encoder_text": [sources[n] for n in places],
-            "decoder_text": [prefixes[n] for n in places],
-        }
-        if max_length is None:
-            rows = self.preprocessor.source_rows(batch["encoder_text"])
-            # The same for all sources that are padded to one length, so that
-            # they share a compiled function. The end of sentence counts.
-            longest = padded_length(max(map(len, rows)) + 1)
-            max_length = longest + self.max_extra_length
-        # KerasHub counts the start, too.
-        found = super().generate(batch, max_length + 1, stop_token_ids)
-        texts = dict(zip(places, found))
-        return [texts.get(n, "") for n in range(len(sources))]
-
     def make_generate_function(self) -> Callable[..., dict[str, Tensor]]:
-        """Returns the function that generates from ids, compiled once."""
-        if self.sampler is None:
-            # The beam search compiles itself, for batches of all shapes.
-            return self.generate_step
-        # Emptied when the equations change: by adapters, int8 or a new dtype.
-        functions = compiled_functions(self.transformer)
-        key = (type(self), id(self))
-        if functions.get(key) is not self.generate_function:
-            self.generate_function = None
-        functions[key] = super().make_generate_function()
-        return functions[key]
+        """Returns `generate_step`, as the beam search compiles itself."""
+        return self.generate_step
 
     def generate_step(
         self, inputs: dict[str, Tensor], stop_token_ids: Any = None
@@ -638,14 +616,12 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
 
         Args:
             inputs: as for `TranslationBackbone`.
-            stop_token_ids: ids at which a sampler stops.
+            stop_token_ids: not used.
 
         Returns:
             Dict of `"decoder_token_ids"` and `"decoder_padding_mask"`
-            `(B, T)`, and, from the beam search, `"scores"` `(B,)`.
+            `(B, T)`, and `"scores"` `(B,)`.
         """
-        if self.sampler is not None:
-            return _sampled_ids(self, inputs, stop_token_ids)
         found = beam_search(
             self.transformer,
             transformer_inputs(inputs)["source_token_ids"],
@@ -653,6 +629,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
             length_penalty=self.length_penalty,
             max_extra_length=self.max_extra_length,
         )
+        # The best of each sentence, behind the start as KerasHub has it.
         token_ids = found["token_ids"][:, 0]
         start = ops.full_like(token_ids[:, :1], self.transformer.start_token_id)
         token_ids = ops.concatenate([start, token_ids], axis=-1)
@@ -666,70 +643,9 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         }
 
 
-def _sampled_ids(
-    task: TranslationLM, inputs: dict[str, Tensor], stop_token_ids: Any
-) -> dict[str, Tensor]:
-    """Generates with a `keras_hub.samplers.Sampler`.
-
-    A sampler needs a cache with fixed shapes, but the cache of `Transformer`
-    grows. So each step decodes all positions and uses the last one; our own
-    beam search does not.
-
-    Args:
-        task: `TranslationLM`.
-        inputs: dict of the inputs of `TranslationBackbone`. Decoder ids are the
-            given ones, and space for the others.
-        stop_token_ids: ids that end a translation, or `None`.
-
-    Returns:
-        Dict of `"decoder_token_ids"` `(B, T)` and `"decoder_padding_mask"`,
-        up to the end of sentence.
-    """
-    transformer = task.transformer
-    source_ids = transformer_inputs(inputs)["source_token_ids"]
-    prompt = ops.cast(inputs["decoder_token_ids"], "int32")
-    prompt_mask = ops.cast(inputs["decoder_padding_mask"], "bool")
-
-    def hidden_states(prompt: Tensor, cache: tuple[Tensor, Tensor]) -> Tensor:
-        encoder_outputs, source_ids = cache
-        return transformer.decoder_outputs(
-            {"source_token_ids": source_ids, "target_token_ids": prompt},
-            encoder_outputs=encoder_outputs,
-        )
-
-    def next(
-        prompt: Tensor, cache: tuple[Tensor, Tensor], index: Tensor
-    ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-        last = ops.take(hidden_states(prompt, cache), index - 1, axis=1)
-        return transformer.logits(last[:, None])[:, 0], last, cache
-
-    cache = (transformer.encode(source_ids), source_ids)
-    token_ids = task.sampler(
-        next=next,
-        prompt=prompt,
-        cache=cache,
-        index=ops.min(ops.sum(ops.cast(prompt_mask, "int32"), axis=-1)),
-        mask=prompt_mask,
-        stop_token_ids=stop_token_ids,
-        hidden_states=hidden_states(prompt, cache),
-        # A loop of JAX needs a list of its variables.
-        model=task,
-    )
-    is_end = ops.zeros_like(prompt_mask)
-    for end in stop_token_ids or ():
-        is_end = ops.logical_or(is_end, ops.equal(token_ids, end))
-    is_end = ops.logical_and(is_end, ops.logical_not(prompt_mask))
-    # Ends before a position.
-    num_ends = ops.cumsum(ops.cast(is_end, "int32"), axis=-1)
-    is_behind = ops.greater(num_ends - ops.cast(is_end, "int32"), 0)
-    return {
-        "decoder_token_ids": token_ids,
-        "decoder_padding_mask": ops.logical_not(is_behind),
-    }
-
-
 def _strings(texts: Any) -> tuple[list[str], bool]:
     """Returns texts as a list, and whether it was a single string."""
+    # NumPy and TensorFlow hold strings as bytes.
     array = np.asarray(texts, object)
     strings = [
         text.decode() if isinstance(text, bytes) else text
@@ -777,6 +693,7 @@ def _batches(
             f"pair if there are any. Received: {listed}."
         )
     length = max(lengths.values())
+    # Truncated as Keras does for `validation_split`.
     rows = slice(int(start * length), int(end * length))
 
     def part(value: Any) -> Any:
@@ -800,26 +717,16 @@ def _check_parts(backbone: Any, preprocessor: Any) -> None:
     Vocabularies may be loaded later, and are not checked then.
     """
     check_class("backbone", backbone, TranslationBackbone)
+    # Without one, inputs are ids.
     if preprocessor is None:
         return
     check_class("preprocessor", preprocessor, TranslationPreprocessor)
     config = backbone.config
-    size = config.vocabulary_size
     target = preprocessor.tokenizer
-    for side, tokenizer, expected in (
-        (
-            "source",
-            preprocessor.source_tokenizer or target,
-            config.source_vocabulary_size or size,
-        ),
-        ("target", target, size),
-    ):
-        received = tokenizer.proto and tokenizer.vocabulary_size()
-        if received not in (None, expected):
-            raise InputError(
-                f"The tokenizer of the {side} has {received} pieces, the "
-                f"backbone {expected}: they do not belong together."
-            )
+    source = preprocessor.source_tokenizer or target
+    for side, tokenizer in (("source", source), ("target", target)):
+        if tokenizer.proto is not None:
+            check_vocabulary_fits(side, tokenizer.vocabulary_size(), config)
     if preprocessor.start_token_id != config.start_token_id:
         raise InputError(
             "The preprocessor starts translations with the id "

@@ -5,7 +5,6 @@
   encodings and says how to add one.
 - `graph_attention.py`: attention between the nodes of a labeled graph.
 - `cache.py`: keys and values of decoded positions, and attention to them.
-- `attention_parts.py`: attention, with its terms returned separately.
 - `dense.py`: projections to heads, feed-forward. `dropout.py`: dropout.
 - `embeddings.py`: tokens and absolute positions.
 - `blocks.py`: encoder and decoder blocks.

@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
+from typing import Self
 from typing import TypeAlias
 
 import keras
@@ -64,14 +65,23 @@ ConstraintLike: TypeAlias = RegularizerLike
 class AttentionTerms(NamedTuple):
     """The terms of eqs. 3 and 4 of Shaw et al. (2018), and the scores.
 
+    They need memory for every edge, and are for looking at a sentence.
+
     Attributes:
+        query: float tensor `(B, N, T, H)`, `q_i / sqrt(d_z)`. Rotated, if the
+            encoding rotates queries and keys.
+        value: float tensor `(B, N, S, H_v)`, `v_j`.
         content_logits: float tensor `(B, N, T, S)`, `q_i k_j / sqrt(d_z)`.
-        position_logits: what positions add to them, or `None`.
+        position_logits: what positions add to them, such as
+            `q_i a_ij^K / sqrt(d_z)`; or `None`. It may have a batch axis of 1.
         scores: float tensor `(B, N, T, S)`, the softmax of the sum.
         value_context: float tensor `(B, N, T, H_v)`, `sum_j alpha_ij v_j`.
-        position_context: what positions add to it, or `None`.
+        position_context: what positions add to it, `sum_j alpha_ij a_ij^V`;
+            or `None`.
     """
 
+    query: Tensor
+    value: Tensor
     content_logits: Tensor
     position_logits: Tensor | None
     scores: Tensor
@@ -230,14 +240,18 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
         key: Tensor,
         value: Tensor,
         mask: Tensor | None,
-        positions: Tensor | None = None,
+        where: Tensor | None = None,
         training: bool | None = None,
     ) -> AttentionTerms:
-        """Computes attention of scaled queries, term by term."""
+        """Computes attention of scaled queries, term by term.
+
+        `where` are the positions of the queries, which are also the keys; or
+        the edges of a graph.
+        """
         encoding = self.position_encoding
         # Eq. 5: e_ij = (x_i W^Q (x_j W^K)^T + x_i W^Q (a_ij^K)^T) / sqrt(d_z)
         logits = content_logits = plain_product(query, key, transpose=True)
-        by_position = encoding.logits(self, query, positions, positions)
+        by_position = encoding.logits(self, query, where, where)
         if by_position is not None:
             logits = content_logits + by_position
         # Eq. 2: alpha_ij = softmax_j(e_ij)
@@ -246,11 +260,13 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
         # same scores after dropout; the scores returned are without it.
         kept = self.dropout_layer(scores, training=training)
         return AttentionTerms(
+            query,
+            value,
             content_logits,
             by_position,
             scores,
             plain_product(kept, value, transpose=False),
-            encoding.context(self, kept, positions, positions),
+            encoding.context(self, kept, where, where),
         )
 
     def _recomputes(
@@ -430,9 +446,6 @@ class SelfAttention(MultiHeadLayer):
         implementation: str = "auto",
         **kwargs: Any,
     ) -> None:
-        # Older versions used "blocks" for "auto".
-        if implementation == "blocks":
-            implementation = "auto"
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
         self.position_encoding = find_position_encoding(position_encoding)
         self.bidirectional = checked_bool("bidirectional", bidirectional)
@@ -504,6 +517,34 @@ class SelfAttention(MultiHeadLayer):
         terms = self._attend(query, key, value, merged, positions, training)
         return self._outputs(terms, return_attention_scores)
 
+    def attention_terms(
+        self,
+        inputs: Tensor,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+    ) -> tuple[Tensor, AttentionTerms]:
+        """Computes the outputs, and the terms that they are the sum of.
+
+        Dropout is off.
+
+        Args:
+            inputs, attention_mask, use_causal_mask: as of a call.
+
+        Returns:
+            Pair of outputs `(B, T, D)` and `AttentionTerms`.
+
+        Raises:
+            ValueError: if `attention_mask` does not broadcast.
+
+        Reference:
+         - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155), eqs. 3 and 4
+        """
+        is_causal = use_causal_mask or self.causal
+        mask = self._merge_masks(inputs, attention_mask, None, is_causal)
+        query, key, value, positions = self._project(inputs)
+        terms = self._attend(query, key, value, mask, positions)
+        return self._merge_heads(terms.context()), terms
+
     def start_cache(self, batch_size: int | Tensor) -> KeyValueCache:
         """Returns the empty cache, for `decode_step`.
 
@@ -569,6 +610,13 @@ class SelfAttention(MultiHeadLayer):
             "implementation": self.implementation,
         }
 
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        # Files of older versions have this name for it.
+        if config.get("implementation") == "blocks":
+            config = {**config, "implementation": "auto"}
+        return super().from_config(config)
+
     def _merge_masks(
         self,
         inputs: Tensor,
@@ -612,35 +660,28 @@ class SelfAttention(MultiHeadLayer):
 
 
 class OneEncodingAttention(SelfAttention):
-    """A `SelfAttention` with a fixed class of position encoding.
+    """A `SelfAttention` whose class says which relation tables it has.
 
-    The arguments of the encoding are arguments and attributes of the layer,
-    and part of its config.
-
-    Args:
-        num_heads, key_dim: see `SelfAttention`.
-        make_encoding: class of the position encoding.
-        encoding_argument: its first argument.
-        **kwargs: the other arguments of the encoding and of `SelfAttention`.
+    The arguments of the tables are arguments and attributes of the layer, and
+    part of its config.
     """
 
     def __init__(
         self,
         num_heads: int,
         key_dim: int,
-        make_encoding: Callable[..., PositionEncoding],
-        encoding_argument: int,
+        encoding: RelationTables,
         **kwargs: Any,
     ) -> None:
-        of_tables = {
-            name: kwargs.pop(name)
-            for name in RelationTables().get_config()
-            if name in kwargs
-        }
-        encoding = make_encoding(encoding_argument, **of_tables)
         super().__init__(num_heads, key_dim, encoding, **kwargs)
-        for name in encoding.get_config():
-            setattr(self, name, getattr(encoding, name))
+        self.use_key_relations = encoding.use_key_relations
+        self.use_value_relations = encoding.use_value_relations
+        self.share_relations_across_heads = (
+            encoding.share_relations_across_heads
+        )
+        self.relation_initializer = encoding.relation_initializer
+        self.relation_regularizer = encoding.relation_regularizer
+        self.relation_constraint = encoding.relation_constraint
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
@@ -691,9 +732,8 @@ class RelativeSelfAttention(OneEncodingAttention):
             give the same numbers. `"transpose"` is tensor2tensor's way, as in
             `relative_attention_inner`: an embedding for every edge,
             `(T, T, H)`. `"auto"` makes none, except if scores are
-            returned, when it computes like `"transpose"`. `"blocks"`, of
-            older versions, means `"auto"`. `"recompute"` is for long texts,
-            see `SelfAttention`. Defaults to `"auto"`.
+            returned, when it computes like `"transpose"`. `"recompute"` is
+            for long texts, see `SelfAttention`. Defaults to `"auto"`.
         output_shape: int. Size of the outputs. Defaults to `D`, the size of
             `inputs`.
         kernel_initializer: initializer of the projections, drawn as matrices
@@ -756,17 +796,25 @@ class RelativeSelfAttention(OneEncodingAttention):
         output_shape: int | None = None,
         kernel_initializer: InitializerLike = "glorot_uniform",
         seed: int | None = None,
+        relation_initializer: InitializerLike = "glorot_uniform",
+        relation_regularizer: RegularizerLike = None,
+        relation_constraint: ConstraintLike = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            num_heads,
-            key_dim,
-            Relative,
+        encoding = Relative(
             max_relative_position,
-            value_dim=value_dim,
             use_key_relations=use_key_relations,
             use_value_relations=use_value_relations,
             share_relations_across_heads=share_relations_across_heads,
+            relation_initializer=relation_initializer,
+            relation_regularizer=relation_regularizer,
+            relation_constraint=relation_constraint,
+        )
+        super().__init__(
+            num_heads,
+            key_dim,
+            encoding,
+            value_dim=value_dim,
             dropout=dropout,
             use_bias=use_bias,
             implementation=implementation,
@@ -775,6 +823,7 @@ class RelativeSelfAttention(OneEncodingAttention):
             seed=seed,
             **kwargs,
         )
+        self.max_relative_position = encoding.max_relative_position
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -852,17 +901,28 @@ class RelativeGlobalAttention(OneEncodingAttention):
         key_dim: int,
         max_relative_position: int,
         causal: bool = False,
+        use_key_relations: bool = True,
+        use_value_relations: bool = False,
+        share_relations_across_heads: bool = False,
+        relation_initializer: InitializerLike | None = None,
+        relation_regularizer: RegularizerLike = None,
+        relation_constraint: ConstraintLike = None,
         **kwargs: Any,
     ) -> None:
+        encoding = RelativeGlobal(
+            max_relative_position,
+            use_key_relations=use_key_relations,
+            use_value_relations=use_value_relations,
+            share_relations_across_heads=share_relations_across_heads,
+            relation_initializer=relation_initializer,
+            relation_regularizer=relation_regularizer,
+            relation_constraint=relation_constraint,
+        )
         causal = checked_bool("causal", causal)
         super().__init__(
-            num_heads,
-            key_dim,
-            RelativeGlobal,
-            max_relative_position,
-            bidirectional=not causal,
-            **kwargs,
+            num_heads, key_dim, encoding, bidirectional=not causal, **kwargs
         )
+        self.max_relative_position = encoding.max_relative_position
         self.causal = causal
 
     def get_config(self) -> dict[str, Any]:
@@ -993,6 +1053,31 @@ class CrossAttention(MultiHeadLayer):
             "key": _to_heads(self.key_dense, encoder_outputs),
             "value": _to_heads(self.value_dense, encoder_outputs),
         }
+
+    def attention_terms(
+        self,
+        inputs: Tensor,
+        encoder_outputs: Tensor,
+        padding_mask: Tensor | None = None,
+    ) -> tuple[Tensor, AttentionTerms]:
+        """Computes the outputs, and the terms that they are the sum of.
+
+        Source and target have no distance, so all terms are content. Dropout is
+        off.
+
+        Args:
+            inputs, encoder_outputs, padding_mask: as of a call.
+
+        Returns:
+            Pair of outputs `(B, T, D)` and `AttentionTerms`.
+
+        Raises:
+            ValueError: if the source does not fit `inputs`.
+        """
+        mask = self._merge_masks(inputs, encoder_outputs, padding_mask)
+        source = self.project_source(encoder_outputs)
+        terms = self._attend(self._queries(inputs), **source, mask=mask)
+        return self._merge_heads(terms.context()), terms
 
     def decode_step(
         self,

@@ -10,10 +10,8 @@ from keras import ops
 from relative_attention.argument_checks import checked_bool
 from relative_attention.argument_checks import checked_positive
 from relative_attention.argument_checks import checked_rate
+from relative_attention.layers.attention import AttentionTerms
 from relative_attention.layers.attention import TracedLayer
-from relative_attention.layers.attention_parts import AttentionParts
-from relative_attention.layers.attention_parts import cross_attention_parts
-from relative_attention.layers.attention_parts import self_attention_parts
 from relative_attention.layers.dense import width_spec
 from relative_attention.layers.dropout import Dropout
 from relative_attention.ops.backend import prefers_own_kernels
@@ -149,14 +147,8 @@ class TransformerBlock(TracedLayer):
     ) -> Any:
         """Computes the sublayers, each in its residual connection.
 
-        Args:
-            inputs: float tensor `(B, T, D)`.
-            training: bool.
-            **attend: by name, what computes a sublayer of attention. It
-                returns outputs, or a pair of outputs and something else.
-
-        Returns:
-            Outputs, or a tuple of them and of what else `attend` returned.
+        `attend` has the function of each sublayer of attention. If it returns
+        pairs, their second parts are returned behind the outputs.
         """
         extras = []
         sublayers: dict[str, Callable[[Tensor], Any]] = {
@@ -236,22 +228,22 @@ class TransformerEncoderBlock(TransformerBlock):
             ),
         )
 
-    def attention_parts(
+    def attention_terms(
         self, inputs: Tensor, attention_mask: Tensor | None = None
-    ) -> tuple[Tensor, AttentionParts]:
-        """Computes the outputs, and attention with its terms kept apart.
+    ) -> tuple[Tensor, AttentionTerms]:
+        """Computes the outputs, and attention as the terms of its sums.
 
         Args:
             inputs: float tensor `(B, T, D)`.
             attention_mask: as of a call.
 
         Returns:
-            Pair of outputs `(B, T, D)` and `AttentionParts`.
+            Pair of outputs `(B, T, D)` and `AttentionTerms`.
         """
         return self._sublayers(
             inputs,
-            self_attention=lambda x: self_attention_parts(
-                self.self_attention, x, attention_mask=attention_mask
+            self_attention=lambda x: self.self_attention.attention_terms(
+                x, attention_mask=attention_mask
             ),
         )
 
@@ -342,28 +334,28 @@ class TransformerDecoderBlock(TransformerBlock):
             ),
         )
 
-    def attention_parts(
+    def attention_terms(
         self,
         inputs: Tensor,
         encoder_outputs: Tensor,
         source_padding_mask: Tensor | None = None,
-    ) -> tuple[Tensor, AttentionParts, AttentionParts]:
-        """Computes the outputs, and attention with its terms kept apart.
+    ) -> tuple[Tensor, AttentionTerms, AttentionTerms]:
+        """Computes the outputs, and attention as the terms of its sums.
 
         Args:
             inputs, encoder_outputs, source_padding_mask: as of a call.
 
         Returns:
-            Triple of outputs `(B, T, D)` and the `AttentionParts` of
+            Triple of outputs `(B, T, D)` and the `AttentionTerms` of
             self-attention and of cross-attention.
         """
         return self._sublayers(
             inputs,
-            self_attention=lambda x: self_attention_parts(
-                self.self_attention, x, use_causal_mask=True
+            self_attention=lambda x: self.self_attention.attention_terms(
+                x, use_causal_mask=True
             ),
-            cross_attention=lambda x: cross_attention_parts(
-                self.cross_attention, x, encoder_outputs, source_padding_mask
+            cross_attention=lambda x: self.cross_attention.attention_terms(
+                x, encoder_outputs, source_padding_mask
             ),
         )
 

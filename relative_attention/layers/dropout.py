@@ -67,15 +67,7 @@ class Dropout(keras.layers.Dropout):
         return drop(inputs)
 
     def draw_factors(self, shape: Sequence[int | Tensor], dtype: str) -> Tensor:
-        """Draws the factor of each element: 0, or `1 / (1 - rate)`.
-
-        Args:
-            shape: tuple of int, or of int scalar tensors.
-            dtype: of the factors.
-
-        Returns:
-            Float tensor of that shape.
-        """
+        """Draws the factor of each element: 0, or `1 / (1 - rate)`."""
         # Two scalars, so that outputs and gradient take one pass each.
         scale = ops.cast(1 / (1 - self.rate), dtype)
         return ops.where(
@@ -93,16 +85,10 @@ class Dropout(keras.layers.Dropout):
         seed: Tensor | None = None,
         number: int | Tensor = 0,
     ) -> Tensor:
-        """Draws which elements are kept.
+        """Draws a mask that is `True` for the elements that are kept.
 
-        Args:
-            shape: tuple of int, or of int scalar tensors.
-            seed: what `draw_seed` returned, to draw the same again. Defaults
-                to `None`, a new one.
-            number: int scalar. Each number draws another mask from a seed.
-
-        Returns:
-            Bool tensor of that shape. `True` = kept.
+        `seed` is what `draw_seed` returned, or `None` for a new one. Each
+        `number` draws another mask from it.
         """
         seeds = replica_seeds(self.seed_generator)
         if seed is not None:

@@ -1,13 +1,16 @@
 """Attention between the nodes of a graph whose edges have labels."""
 
-from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
 from keras import ops
 
 from relative_attention.argument_checks import checked_int
+from relative_attention.layers.attention import AttentionTerms
+from relative_attention.layers.attention import ConstraintLike
+from relative_attention.layers.attention import InitializerLike
 from relative_attention.layers.attention import OneEncodingAttention
+from relative_attention.layers.attention import RegularizerLike
 from relative_attention.layers.positions.relative import RelationTables
 from relative_attention.ops.attention import label_context
 from relative_attention.ops.attention import label_logits
@@ -16,9 +19,6 @@ from relative_attention.ops.masks import check_flags
 from relative_attention.ops.masks import same_size
 from relative_attention.tensor_type import Shape
 from relative_attention.tensor_type import Tensor
-
-if TYPE_CHECKING:
-    from relative_attention.layers.attention import SelfAttention
 
 
 class _Labels(RelationTables):
@@ -35,29 +35,23 @@ class _Labels(RelationTables):
     def num_rows(self, bidirectional: bool) -> int:
         return self.num_relations
 
+    # The layer passes its edges in place of positions of queries and keys.
+
     def logits(
-        self,
-        layer: "SelfAttention",
-        query: Tensor,
-        query_positions: Tensor,
-        key_positions: Tensor,
+        self, layer: keras.layers.Layer, query: Tensor, edges: Tensor, _: Tensor
     ) -> Tensor | None:
         table = layer.key_relation_embeddings
-        if table is None:
-            return None
-        return label_logits(query, table, query_positions)
+        return None if table is None else label_logits(query, table, edges)
 
     def context(
         self,
-        layer: "SelfAttention",
+        layer: keras.layers.Layer,
         scores: Tensor,
-        query_positions: Tensor,
-        key_positions: Tensor,
+        edges: Tensor,
+        _: Tensor,
     ) -> Tensor | None:
         table = layer.value_relation_embeddings
-        if table is None:
-            return None
-        return label_context(scores, table, query_positions)
+        return None if table is None else label_context(scores, table, edges)
 
     def get_config(self) -> dict[str, Any]:
         return {"num_relations": self.num_relations, **super().get_config()}
@@ -143,9 +137,25 @@ class RelationAwareSelfAttention(OneEncodingAttention):
         key_dim: int,
         num_relations: int,
         no_relation: int | None = None,
+        use_key_relations: bool = True,
+        use_value_relations: bool = True,
+        share_relations_across_heads: bool = True,
+        relation_initializer: InitializerLike = "glorot_uniform",
+        relation_regularizer: RegularizerLike = None,
+        relation_constraint: ConstraintLike = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_heads, key_dim, _Labels, num_relations, **kwargs)
+        encoding = _Labels(
+            num_relations,
+            use_key_relations=use_key_relations,
+            use_value_relations=use_value_relations,
+            share_relations_across_heads=share_relations_across_heads,
+            relation_initializer=relation_initializer,
+            relation_regularizer=relation_regularizer,
+            relation_constraint=relation_constraint,
+        )
+        super().__init__(num_heads, key_dim, encoding, **kwargs)
+        self.num_relations = encoding.num_relations
         self.no_relation = no_relation
         if no_relation is not None:
             self.no_relation = checked_int(
@@ -176,14 +186,44 @@ class RelationAwareSelfAttention(OneEncodingAttention):
             use_causal_mask=use_causal_mask,
             return_attention_scores=return_attention_scores,
         )
-        self._check_relations(inputs.shape, relations)
         mask = self._merge_masks(
             inputs, attention_mask, inputs_mask, use_causal_mask
         )
+        terms = self._terms(inputs, relations, mask, training)
+        return self._outputs(terms, return_attention_scores)
+
+    def attention_terms(  # type: ignore[override]
+        self,
+        inputs: Tensor,
+        relations: Tensor,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+    ) -> tuple[Tensor, AttentionTerms]:
+        """Computes the outputs, and the terms that they are the sum of.
+
+        Dropout is off.
+
+        Args:
+            inputs, relations, attention_mask, use_causal_mask: as of a call.
+
+        Returns:
+            Pair of outputs `(B, T, D)` and `AttentionTerms`.
+        """
+        mask = self._merge_masks(inputs, attention_mask, None, use_causal_mask)
+        terms = self._terms(inputs, relations, mask)
+        return self._merge_heads(terms.context()), terms
+
+    def _terms(
+        self,
+        inputs: Tensor,
+        relations: Tensor,
+        mask: Tensor | None,
+        training: bool | None = None,
+    ) -> AttentionTerms:
+        self._check_relations(inputs.shape, relations)
         query, key, value, _ = self._project(inputs)
         edges = self._one_hot(relations)
-        terms = self._attend(query, key, value, mask, edges, training)
-        return self._outputs(terms, return_attention_scores)
+        return self._attend(query, key, value, mask, edges, training)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "no_relation": self.no_relation}

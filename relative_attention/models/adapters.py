@@ -99,8 +99,9 @@ def quantize_as(model: keras.Model, quantized: Mapping[str, Any]) -> None:
 
 @contextlib.contextmanager
 def _frozen_objects() -> Iterator[None]:
-    # Keras collects garbage for each layer. With hundreds of thousands of
-    # TensorFlow's objects this takes half a minute, unless they are frozen.
+    # Keras collects garbage for each layer, among hundreds of thousands of
+    # TensorFlow's objects. Of a bundled model that took 9.9 seconds of a
+    # processor, and 0.2 with the objects frozen (medians of 3).
     gc.freeze()
     try:
         yield

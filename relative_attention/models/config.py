@@ -3,19 +3,11 @@
 import dataclasses
 from typing import Any
 
-from relative_attention.argument_checks import checked_bool
-from relative_attention.argument_checks import checked_int
-from relative_attention.argument_checks import checked_positive
-from relative_attention.argument_checks import checked_rate
 from relative_attention.layers.positions import encoding_of
 from relative_attention.layers.positions import find_names
 from relative_attention.layers.positions import written
-
-SHARED_EMBEDDINGS = ("all", "target", "source_target", "none")
-# Older versions used "blocks" for "auto".
-IMPLEMENTATIONS = ("auto", "recompute", "transpose", "blocks")
-# Other ints are at least 1.
-_MAY_BE_0 = ("max_relative_position", "start_token_id", "first_position")
+from relative_attention.schema import check_fields
+from relative_attention.schema import key
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,33 +68,37 @@ class TransformerConfig:
             `"recompute"` is for long texts: its memory grows with the length.
     """
 
-    vocabulary_size: int
-    num_encoder_layers: int = 6
-    num_decoder_layers: int = 6
-    hidden_dim: int = 512
-    intermediate_dim: int = 2048
-    num_heads: int = 8
-    key_dim: int | None = None
-    value_dim: int | None = None
-    position_encoding: str | None = "relative"
-    max_relative_position: int = 16
-    share_relations_across_heads: bool = True
-    use_key_relations: bool = True
-    use_value_relations: bool = True
-    normalize_first: bool = False
-    layer_norm_epsilon: float = 1e-6
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
-    intermediate_dropout: float = 0.0
-    share_embeddings: str = "all"
-    source_vocabulary_size: int | None = None
-    attention_bias: bool = False
-    output_bias: bool = False
-    start_token_id: int = 0
-    first_position: int = 0
-    use_target_space_embedding: bool = False
-    max_length: int = 1024
-    implementation: str = "auto"
+    vocabulary_size: int = key(at_least=1)
+    num_encoder_layers: int = key(6, at_least=1)
+    num_decoder_layers: int = key(6, at_least=1)
+    hidden_dim: int = key(512, at_least=1)
+    intermediate_dim: int = key(2048, at_least=1)
+    num_heads: int = key(8, at_least=1)
+    key_dim: int | None = key(None, at_least=1)
+    value_dim: int | None = key(None, at_least=1)
+    position_encoding: str | None = key("relative")
+    max_relative_position: int = key(16, at_least=0)
+    share_relations_across_heads: bool = key(True)
+    use_key_relations: bool = key(True)
+    use_value_relations: bool = key(True)
+    normalize_first: bool = key(False)
+    layer_norm_epsilon: float = key(1e-6, is_positive=True)
+    dropout: float = key(0.1, is_fraction=True)
+    attention_dropout: float = key(0.0, is_fraction=True)
+    intermediate_dropout: float = key(0.0, is_fraction=True)
+    share_embeddings: str = key(
+        "all", choices=("all", "target", "source_target", "none")
+    )
+    source_vocabulary_size: int | None = key(None, at_least=1)
+    attention_bias: bool = key(False)
+    output_bias: bool = key(False)
+    start_token_id: int = key(0, at_least=0)
+    first_position: int = key(0, at_least=0)
+    use_target_space_embedding: bool = key(False)
+    max_length: int = key(1024, at_least=1)
+    implementation: str = key(
+        "auto", choices=("auto", "recompute", "transpose")
+    )
 
     def __post_init__(self) -> None:
         encoding: Any = self.position_encoding
@@ -110,33 +106,13 @@ class TransformerConfig:
             object.__setattr__(self, "position_encoding", written(encoding))
             for name in encoding.config_fields:
                 object.__setattr__(self, name, getattr(encoding, name))
-        for field in dataclasses.fields(self):
-            name, value = field.name, getattr(self, field.name)
-            is_given = field.type == int | None and value is not None
-            if field.type is int or is_given:
-                least = 0 if name in _MAY_BE_0 else 1
-                allowed = f"an int of at least {least}"
-                value = checked_int(name, value, least, allowed)
-            elif field.type is bool:
-                value = checked_bool(name, value)
-            elif name == "layer_norm_epsilon":
-                value = checked_positive(name, value)
-            elif field.type is float:
-                value = checked_rate(name, value)
-            # A Python number, even if a NumPy one was given: it is written to
-            # files.
-            object.__setattr__(self, name, value)
-        self._check(
-            "start_token_id",
-            self.start_token_id < self.vocabulary_size,
-            f"an id of the target vocabulary, below {self.vocabulary_size}",
-        )
-        for name, choices in (
-            ("share_embeddings", SHARED_EMBEDDINGS),
-            ("implementation", IMPLEMENTATIONS),
-        ):
-            known = ", ".join(map(repr, choices))
-            self._check(name, getattr(self, name) in choices, f"one of {known}")
+        check_fields(self)
+        if self.start_token_id >= self.vocabulary_size:
+            raise ValueError(
+                "`start_token_id` must be an id of the target vocabulary, "
+                f"below {self.vocabulary_size}. "
+                f"Received: start_token_id={self.start_token_id}."
+            )
         if self.key_dim is None and self.hidden_dim % self.num_heads:
             raise ValueError(
                 "`hidden_dim` must be a multiple of `num_heads` unless "
@@ -162,12 +138,12 @@ class TransformerConfig:
         """The size `H` of a head."""
         return self.key_dim or self.hidden_dim // self.num_heads
 
-    def _check(self, name: str, is_right: bool, allowed: str) -> None:
-        if not is_right:
-            raise ValueError(
-                f"`{name}` must be {allowed}. "
-                f"Received: {name}={getattr(self, name)!r}."
-            )
+
+def saved_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """Returns the fields that a file has, with today's names of values."""
+    if fields.get("implementation") == "blocks":
+        return {**fields, "implementation": "auto"}
+    return fields
 
 
 def training_flops(

@@ -15,9 +15,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from relative_attention.layers.attention import AttentionTerms
 from relative_attention.layers.attention import CrossAttention
 from relative_attention.layers.attention import SelfAttention
-from relative_attention.layers.attention_parts import AttentionParts
 from relative_attention.layers.blocks import LayerNormalization
 from relative_attention.layers.blocks import TransformerDecoderBlock
 from relative_attention.layers.blocks import TransformerEncoderBlock
@@ -29,6 +29,7 @@ from relative_attention.layers.positions import encoding_of
 from relative_attention.layers.positions import find_names
 from relative_attention.models import adapters
 from relative_attention.models.config import TransformerConfig
+from relative_attention.models.config import saved_fields
 from relative_attention.models.presets import find_preset
 from relative_attention.models.weights import load_weights
 from relative_attention.ops.backend import static_shape
@@ -280,21 +281,21 @@ class Transformer(TrainableModel):
             lambda block, *args: block(*args, return_attention_scores=True),
         )
 
-    def attention_parts(
+    def attention_terms(
         self, inputs: dict[str, Tensor]
-    ) -> dict[str, list[AttentionParts]]:
-        """Computes how much of attention is content and how much is position.
+    ) -> dict[str, list[AttentionTerms]]:
+        """Computes attention as the terms of its sums, content and position.
 
         Args:
             inputs: as of a call.
 
         Returns:
-            Dict of lists with an `AttentionParts` per block: `"encoder"`,
+            Dict of lists with an `AttentionTerms` per block: `"encoder"`,
             `"decoder"` and `"cross"`, whose `scores` are those of
             `attention_scores`.
         """
         return self._attention(
-            inputs, lambda block, *args: block.attention_parts(*args)
+            inputs, lambda block, *args: block.attention_terms(*args)
         )
 
     def _attention(
@@ -554,7 +555,7 @@ class Transformer(TrainableModel):
         quantized = rest.pop("quantized_layers", {})
         fields = {field.name for field in dataclasses.fields(TransformerConfig)}
         architecture = {key: rest.pop(key) for key in fields & rest.keys()}
-        model = cls(TransformerConfig(**architecture), **rest)
+        model = cls(TransformerConfig(**saved_fields(architecture)), **rest)
         adapters.quantize_as(model, quantized)
         return model
 

@@ -279,20 +279,29 @@ def _attend_on_diagonals(
     """Computes `O` with TensorFlow's kernels for CPUs, and its gradient."""
     import tensorflow as tf
 
-    tables = [table for table in (key_table, value_table) if table is not None]
+    # A gradient has no argument that is `None`, so there are up to two tables.
+    tables = {
+        side: table
+        for side, table in (("key", key_table), ("value", value_table))
+        if table is not None
+    }
     of_keys: Any = _Plain()
     of_values: Any = of_keys
     if tables:
-        diagonals = _Diagonals(query, tables[0].shape[-2] // 2, is_causal)
-        of_keys = of_keys if key_table is None else diagonals
-        of_values = of_values if value_table is None else diagonals
+        num_rows = next(iter(tables.values())).shape[-2]
+        diagonals = _Diagonals(query, num_rows // 2, is_causal)
+        of_keys = diagonals if "key" in tables else of_keys
+        of_values = diagonals if "value" in tables else of_values
 
     @tf.custom_gradient
     def attend(
-        query: Tensor, key: Tensor, value: Tensor, *tables: Tensor
+        query: Tensor, key: Tensor, value: Tensor, *given: Tensor
     ) -> tuple[Tensor, Callable]:
-        keys = of_keys.operand(key, *tables[:1])
-        values = of_values.operand(value, *tables[-1:], add_farthest=True)
+        table_of = dict(zip(tables, given))
+        keys = of_keys.operand(key, table_of.get("key"))
+        values = of_values.operand(
+            value, table_of.get("value"), add_farthest=True
+        )
         # Eq. 4: S_ij = q_i (k_j + w^K_c)
         logits = of_keys.product(query, keys)
         scores = softmax_over_keys(logits, mask)  # P
@@ -325,20 +334,18 @@ def _attend_on_diagonals(
             d_logits = weights * (d_scores - row_term[..., None])
             d_logits = tf.cast(d_logits, query.dtype)  # dS
             d_query, d_logits_by_row = of_keys.sums(d_logits, keys)
-            d_tables = (
-                of_keys.table_gradient(d_logits_by_row, query, keys),
-                d_value_table,
-            )
+            d_key_table = of_keys.table_gradient(d_logits_by_row, query, keys)
+            d_table_of = {"key": d_key_table, "value": d_value_table}
             return (
                 d_query,
                 tf.matmul(d_logits, query, transpose_a=True),
                 d_value,
-                *(d_table for d_table in d_tables if d_table is not None),
+                *(d_table_of[side] for side in tables),
             )
 
         return context, gradient
 
-    return attend(query, key, value, *tables)
+    return attend(query, key, value, *tables.values())
 
 
 def _where(keep: Tensor, scores: Tensor) -> Tensor:
@@ -349,7 +356,7 @@ class _Plain:
     """`product` and `sums` without relations."""
 
     def operand(
-        self, y: Tensor, *tables: Tensor, add_farthest: bool = False
+        self, y: Tensor, table: None, add_farthest: bool = False
     ) -> Tensor:
         return y
 

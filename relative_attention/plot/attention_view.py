@@ -25,12 +25,19 @@ from relative_attention.decoding.model_steps import check_numbers
 from relative_attention.errors import InputError
 from relative_attention.files import AnyPath
 from relative_attention.files import atomic_file
-from relative_attention.layers.attention_parts import AttentionParts
+from relative_attention.layers.attention import AttentionTerms
 from relative_attention.layers.positions import find_names
 from relative_attention.layers.positions.position_encoding import (
     PositionEncoding,
 )
+from relative_attention.layers.positions.relative import Relative
+from relative_attention.layers.positions.relative import RelativeGlobal
 from relative_attention.models.transformer import decoder_inputs
+from relative_attention.ops.attention import clipped_relative_positions
+from relative_attention.ops.attention import edge_product
+from relative_attention.ops.attention import plain_product
+from relative_attention.ops.backend import sizes
+from relative_attention.ops.backend import widened
 from relative_attention.tensor_type import Tensor
 
 if TYPE_CHECKING:
@@ -230,36 +237,103 @@ def _kinds(model: Any, pair: SentencePair) -> list[dict[str, Any]]:
     inputs = tuple(
         ops.convert_to_tensor(pair.inputs[name], "int32") for name in _INPUTS
     )
-    parts = run_compiled(_parts, model, inputs)
-    for blocks in parts.values():
+    shown = run_compiled(_shown, model, inputs)
+    for blocks in shown.values():
         for block in blocks:
-            check_numbers(model, block.scores)
+            check_numbers(model, block["scores"])
     # When the decoder predicts a token, it has read the tokens before it.
     read = [{"text": "start", "special": True}, *target[:-1]]
-    encoder = [block.self_attention for block in model.encoder_blocks]
-    decoder = [block.self_attention for block in model.decoder_blocks]
+    layers = _layers(model)
     return [
         {
             "name": name,
             "queries": queries,
             "keys": keys,
             "blocks": [
-                _block(block_parts, layer, is_causal=name == "decoder")
-                for block_parts, layer in zip(parts[name], layers)
+                _block(block, layer, is_causal=name == "decoder")
+                for block, layer in zip(shown[name], layers[name])
             ],
         }
-        for name, queries, keys, layers in (
-            ("encoder", source, source, encoder),
-            ("decoder", target, read, decoder),
-            ("cross", target, source, [None] * len(decoder)),
+        for name, queries, keys in (
+            ("encoder", source, source),
+            ("decoder", target, read),
+            ("cross", target, source),
         )
     ]
 
 
-def _parts(
+def _layers(model: Any) -> dict[str, list[Any]]:
+    """Returns the layers of each kind of attention."""
+    return {
+        "encoder": [block.self_attention for block in model.encoder_blocks],
+        "decoder": [block.self_attention for block in model.decoder_blocks],
+        "cross": [block.cross_attention for block in model.decoder_blocks],
+    }
+
+
+def _shown(
     model: Any, inputs: tuple[Tensor, Tensor]
-) -> dict[str, list[AttentionParts]]:
-    return model.attention_parts(dict(zip(_INPUTS, inputs)))
+) -> dict[str, list[dict[str, Tensor]]]:
+    """Computes what the page shows of each block, by kind of attention."""
+    terms = model.attention_terms(dict(zip(_INPUTS, inputs)))
+    return {
+        kind: [_shown_of(*block) for block in zip(layers, terms[kind])]
+        for kind, layers in _layers(model).items()
+    }
+
+
+def _shown_of(layer: Any, terms: AttentionTerms) -> dict[str, Tensor]:
+    """Computes what the page shows of a layer.
+
+    The share of a key in the output of a head is its term, `alpha_ij v_j` or
+    `alpha_ij a_ij^V`, along the output `z_i`, divided by the length of `z_i`.
+    It is negative if the term points away from the output. All shares of a
+    query sum to 1, or to 0 if its output is zero.
+
+    Returns:
+        Dict of float tensors `(1, N, T, S)`: `"scores"`, `"content_logits"`
+        and `"value_shares"`, and if positions add something
+        `"position_logits"` and `"relation_shares"`. With tables of clipped
+        distances also `"distance_logits"` `(1, N, T, 2K + 1)`, what eq. 4 adds
+        for each row, even if no key is at such a distance.
+    """
+    # In half precision the square of a small output would be lost.
+    context = widened(terms.context())
+    scores = widened(terms.scores)
+    # z_i (sum of its terms) = z_i z_i, so the shares sum to 1.
+    square = ops.sum(ops.square(context), axis=-1, keepdims=True)
+    along = context / ops.where(square > 0, square, ops.ones_like(square))
+    value_products = plain_product(along, widened(terms.value), transpose=True)
+    shown = {
+        "scores": terms.scores,
+        "content_logits": terms.content_logits,
+        "value_shares": scores * value_products,
+    }
+    if terms.position_logits is not None:
+        shown["position_logits"] = terms.position_logits
+    encoding = layer.position_encoding
+    _, value_table = encoding.distance_tables(layer) or (None, None)
+    if value_table is not None:
+        positions = ops.arange(sizes(scores)[-1], dtype="int32")
+        distances = clipped_relative_positions(
+            positions, positions, value_table.shape[-2] // 2
+        )
+        edges = ops.take(value_table, distances, axis=-2)
+        edges = ops.cast(edges, along.dtype)
+        products = edge_product(along, edges, transpose=True)
+        shown["relation_shares"] = scores * products
+    if _has_rows_of_distances(type(encoding)) and encoding.use_key_relations:
+        rows = ops.cast(layer.key_relation_embeddings, terms.query.dtype)
+        shown["distance_logits"] = plain_product(
+            terms.query, rows, transpose=True
+        )
+    return shown
+
+
+def _has_rows_of_distances(encoding: type) -> bool:
+    """Tells whether tables have a row for each distance, all clipped."""
+    is_clipped = issubclass(encoding, Relative)
+    return is_clipped and not issubclass(encoding, RelativeGlobal)
 
 
 def _tokens(pieces: Sequence[str]) -> list[dict[str, Any]]:
@@ -288,7 +362,7 @@ def _check_size(model: Any, source: int, target: int) -> None:
 def _sizes(config: Any) -> dict[str, Any]:
     names = find_names(config.position_encoding)
     encoding = names.attention_class()
-    if encoding.mixes_content:
+    if encoding.rotate is not PositionEncoding.rotate:
         position_terms = "mixed"
     elif encoding is not PositionEncoding:
         position_terms = "apart"
@@ -300,7 +374,7 @@ def _sizes(config: Any) -> dict[str, Any]:
         "position_terms": position_terms,
         "max_relative_position": (
             config.max_relative_position
-            if encoding.has_distance_tables
+            if _has_rows_of_distances(encoding)
             else None
         ),
         "num_heads": config.num_heads,
@@ -310,20 +384,18 @@ def _sizes(config: Any) -> dict[str, Any]:
 
 
 def _block(
-    parts: AttentionParts, layer: Any, is_causal: bool
+    shown: dict[str, Tensor], layer: Any, is_causal: bool
 ) -> dict[str, Any]:
-    """Packs the parts of one sentence in one block.
+    """Packs what is shown of one sentence in one layer of attention.
 
     Args:
-        parts: `AttentionParts` with `B = 1`.
-        layer: `SelfAttention`, or `None` for attention to the source.
+        shown: dict, see `_shown_of`.
+        layer: `SelfAttention` or `CrossAttention`.
         is_causal: bool. Whether keys after a query are hidden.
     """
-    arrays = {
-        name: _numbers(array)[0]
-        for name, array in parts._asdict().items()
-        if array is not None
-    }
+    arrays = {name: _numbers(array)[0] for name, array in shown.items()}
+    position_logits = np.zeros_like(arrays["content_logits"])
+    arrays.setdefault("position_logits", position_logits)
     allowed = np.ones(arrays["scores"].shape[1:], bool)
     if is_causal:
         allowed = np.tril(allowed)
@@ -332,13 +404,14 @@ def _block(
     shares = _position_shares(
         arrays["content_logits"], arrays["position_logits"], allowed
     )
-    shown = ["scores", "content_logits", "value_shares"]
-    for name in ("position_logits", "relation_shares", "distance_logits"):
-        # Only if positions add something.
-        if name in arrays and arrays[name].any():
-            shown.append(name)
-    packed = {name: _packed(arrays[name]) for name in shown}
-    if layer is not None and layer.position_encoding.has_distance_tables:
+    # Of positions only if they add something.
+    always = ("scores", "content_logits", "value_shares")
+    packed = {
+        name: _packed(array)
+        for name, array in arrays.items()
+        if name in always or array.any()
+    }
+    if _has_rows_of_distances(type(layer.position_encoding)):
         for side in ("key", "value"):
             table = getattr(layer, f"{side}_relation_embeddings")
             if table is not None:

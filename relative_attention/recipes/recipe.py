@@ -26,13 +26,11 @@ from relative_attention.models import preset_config
 from relative_attention.models import preset_training
 from relative_attention.models import presets
 from relative_attention.recipes.sections import AUTO
-from relative_attention.recipes.sections import GONE
 from relative_attention.recipes.sections import DataSection
 from relative_attention.recipes.sections import ModelKeys
 from relative_attention.recipes.sections import TrainingSection
 from relative_attention.recipes.sections import VocabularySection
 from relative_attention.schema import check_mapping
-from relative_attention.schema import check_section
 from relative_attention.schema import field_value
 from relative_attention.schema import keys_of
 from relative_attention.schema import read_section
@@ -130,10 +128,7 @@ class Recipe:
             key: field_value(_model_class(key), "model.", key, value)
             for key, value in sections["model"].items()
         }
-        more = {k: v for k, v in fields["model"].items() if k in _MODEL_KEYS}
-        check_section(ModelKeys(**more), "model")
         for name, section_class in SECTIONS.items():
-            _drop_gone_keys(name, sections[name])
             fields[name] = read_section(section_class, name, sections[name])
         recipe = cls(**fields)
         names = {*derived, *(f"training.{key}" for key in omitted)}
@@ -316,37 +311,20 @@ CHANGEABLE_KEYS = tuple(
 )
 
 
-_MODEL_KEYS = [field.name for field in dataclasses.fields(ModelKeys)]
-
-
 def _model_class(key: str) -> type:
     """Returns the dataclass that has a key of `model`."""
-    fields = (field.name for field in dataclasses.fields(TransformerConfig))
-    known = ["preset", *(f for f in fields if f not in FOLLOWS_FROM_DATA)]
+    if key in keys_of(ModelKeys):
+        return ModelKeys
+    known = ["preset", *keys_of(TransformerConfig)]
+    known = [name for name in known if name not in FOLLOWS_FROM_DATA]
     if key not in known:
         raise InputError(unknown("key", key, known, "model."))
-    return ModelKeys if key in _MODEL_KEYS else TransformerConfig
+    return TransformerConfig
 
 
 def _preset_training(preset: Any) -> dict[str, Any]:
     """Returns the training of a preset, `{}` if there is no such preset."""
     return preset_training(preset) if preset in presets() else {}
-
-
-def _drop_gone_keys(section: str, values: dict[str, Any]) -> None:
-    """Drops removed keys, if their values have no effect."""
-    for name in list(values):
-        key = f"{section}.{name}"
-        if key not in GONE:
-            continue
-        value = values.pop(name)
-        if value not in GONE[key]:
-            raise InputError(
-                f"`{key}` is gone, as it helped no model here "
-                f"(docs/science/results.md). Received: {value!r}. Leave it "
-                "out, or use commit 51ab9de of relative-attention, which has "
-                "it."
-            )
 
 
 def _check_together(recipe: Recipe) -> None:
@@ -473,11 +451,9 @@ def _section_and_key(name: str) -> tuple[str, str]:
 
 def _read_value(name: str, text: str) -> Any:
     section, key = _section_and_key(name)
-    is_text = False
-    if name not in GONE:
-        cls = _model_class(key) if section == "model" else SECTIONS[section]
-        allowed = types_of(cls, f"{section}.", key)
-        is_text = set(allowed) <= {str, types.NoneType}
+    cls = _model_class(key) if section == "model" else SECTIONS[section]
+    allowed = types_of(cls, f"{section}.", key)
+    is_text = set(allowed) <= {str, types.NoneType}
     nulls = ("", "~", "null", "Null", "NULL")
     if is_text and text not in nulls and text[0] not in "'\"":
         return text

@@ -15,17 +15,6 @@ PRECISIONS = ("auto", "float32", "mixed_bfloat16", "mixed_float16")
 # (`corpus_defaults.py`), or of the memory.
 AUTO = "auto"
 
-# Keys that recipes had until commit 51ab9de. Runs of that time saved every
-# key, so a key with one of these values, which had no effect, is ignored.
-GONE = {
-    "vocabulary.sampling": (0, None),
-    "training.bidirectional_steps": (0, None),
-    "training.consistency": (None,),
-    "training.consistency_weight": (None,),
-    "training.consistency_from": (0, None),
-    "training.cut_probability": (0.05, None),
-}
-
 
 @dataclasses.dataclass(frozen=True)
 class DataSection:
@@ -142,8 +131,9 @@ class TrainingSection:
         "all", at_least=1, choices=("all",), may_change=True
     )
     """Number of GPUs of this machine to train on, or `all`. Without a GPU, the
-    number of parts to divide the CPU into, to try it out. For several machines
-    set `TF_CONFIG`. JAX trains on one device."""
+    number of parts to divide the CPU into, to try it out; on JAX, `XLA_FLAGS`
+    divides it. For several machines set `TF_CONFIG`, or on JAX
+    `KERAS_DISTRIBUTION_JOB_ADDRESSES`."""
     validate_every: int | None = key(None, at_least=1)
     """Updates between two validations; `null` for one epoch."""
     bleu_every: int = key(5, at_least=0, may_change=True)

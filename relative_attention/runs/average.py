@@ -62,6 +62,7 @@ def average_run(
     except InputError as error:
         raise InputError(f"No run at {directory}. {error}") from error
     config, decoding = load_config(run)
+    # Before anything is locked or written.
     checkpoints = _last_checkpoints(run, last)
     if in_place:
         weights = run / f"model{_WEIGHTS}"
@@ -76,6 +77,7 @@ def average_run(
     if output.suffix == _WEIGHTS:
         average_checkpoints(checkpoints, output)
         return output
+    # A model folder needs them; a file of weights does not.
     vocabularies = load_vocabularies(run)
     check_is_free(output)
     with atomic_directory(output) as folder:
@@ -89,18 +91,12 @@ def average_run(
 def validation_losses(
     directory: pathlib.Path | str, paths: Sequence[pathlib.Path]
 ) -> list[float] | None:
-    """Computes the validation loss of weights of a run.
+    """Computes the validation loss of each file of weights of a run.
 
-    The mean of a young run is worse than its last weights: the loss tells.
-
-    Args:
-        directory: The path of the run.
-        paths: A list of `.safetensors` files.
-
-    Returns:
-        A list of floats, or `None` if the run no longer has its recipe or the
-        ids of its validation text, or this backend of Keras does not train.
+    Returns `None` if the run no longer has its recipe or the ids of its
+    validation text, or this backend of Keras does not train.
     """
+    # The mean of a young run is worse than its last weights: the loss tells.
     run = find_model(directory)
     cache = run / "cache" / "validation"
     if not (run / "recipe.yaml").is_file() or not cache.is_dir():
@@ -116,10 +112,12 @@ def validation_losses(
     tokens = training.batch_tokens
     batches = TokenBatches(
         corpus,
+        # The loss is a mean over tokens, whatever the batches.
         tokens if isinstance(tokens, int) else _BATCH_TOKENS,
         training.seed,
         config.start_token_id,
     )
+    # As the run validated: the same loss, on the same ids.
     model = Transformer(config)
     compile_model(model, training, total_steps=1)
     losses = []
@@ -133,19 +131,9 @@ def validation_losses(
 def average_files(
     paths: Sequence[pathlib.Path | str], output: pathlib.Path | str | None
 ) -> pathlib.Path:
-    """Averages `.safetensors` files, or folders that hold one.
+    """Averages `.safetensors` files, or folders or bundled models with one.
 
-    Args:
-        paths: A list of paths, or of names of bundled models.
-        output: The path of the `.safetensors` file to write.
-
-    Returns:
-        The path that was written.
-
-    Raises:
-        InputError: if a file is missing, damaged or of another model, or
-            `output` is not a `.safetensors` file, or is one of `paths`. Nothing
-            is written then.
+    Returns the path that was written. After an error nothing is written.
     """
     if output is None or pathlib.Path(output).suffix != _WEIGHTS:
         raise InputError(

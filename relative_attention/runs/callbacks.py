@@ -306,6 +306,7 @@ class FiniteGuard(keras.callbacks.Callback):
         self, batch: int, logs: dict[str, Any] | None = None
     ) -> None:
         """Keeps the logs of a step, and reads them from time to time."""
+        # Not read yet: that would wait for the device at every step.
         self._seen.append((self._step, (logs or {}).get("skipped", 0.0)))
         self._step += 1
         if len(self._seen) >= _READ_EVERY:
@@ -388,6 +389,7 @@ class StopSignals:
         raise SystemExit(128 + (self.received or 0))
 
     def _note(self, number: int, frame: FrameType | None) -> None:
+        # `fit` looks at it after the update, where it can save.
         self.received = signal.Signals(number)
         self._restore_handlers()
 

@@ -43,12 +43,7 @@ def save_checkpoint(
 ) -> None:
     """Writes weights, optimizer and random generators into a folder.
 
-    A whole checkpoint that is there already is kept.
-
-    Args:
-        model: compiled Keras model.
-        directory: path of the folder.
-        state: dict for JSON, other state of the run.
+    `state` is for JSON. A whole checkpoint that is there already is kept.
     """
     # A run that is stopped or killed around a validation comes to its step
     # twice. The folder is not replaced, as a kill could leave none.
@@ -76,25 +71,16 @@ def save_checkpoint(
 
 
 def load_checkpoint(model: keras.Model, directory: str | pathlib.Path) -> Any:
-    """Loads a checkpoint into a model compiled in the same way.
+    """Loads a checkpoint into a model compiled alike; returns its `state`.
 
-    Nothing is assigned unless all files are complete.
-
-    Args:
-        model: compiled Keras model.
-        directory: path of the folder.
-
-    Returns:
-        The `state`.
-
-    Raises:
-        InputError: if the checkpoint is incomplete, damaged, or of another
-            model.
+    Raises `InputError` if it is incomplete, damaged, or of another model.
+    Nothing is assigned then.
     """
     directory = pathlib.Path(directory)
     state = _read_state(directory, (_WEIGHTS, _OTHERS))
     _build_optimizer(model)
     variables = _other_variables(model)
+    # Compared before anything is assigned.
     arrays = load_arrays(directory / _OTHERS)
     if _shapes(arrays) != _shapes(variables):
         raise InputError(
@@ -110,6 +96,7 @@ def checkpoint_bytes(model: keras.Model) -> int:
     """Returns the approximate size in bytes of a model's checkpoint."""
     _build_optimizer(model)
     variables = [*model.weights, *_other_variables(model).values()]
+    # Four bytes each, in mixed precision, too, but for a few counters.
     return sum(4 * int(np.prod(variable.shape)) for variable in variables)
 
 
@@ -171,6 +158,8 @@ def _other_variables(model: keras.Model) -> dict[str, keras.Variable]:
     return {
         f"{kind}/{number}": variable
         for kind, variables in (
+            # Dropout draws from generators that are no weights; a resumed
+            # run continues their draws.
             ("optimizer", model.optimizer.variables),
             ("random", generators),
         )
@@ -231,6 +220,7 @@ class RunCheckpoints:
     def set_aside(self, checkpoint: pathlib.Path) -> pathlib.Path:
         """Renames a damaged checkpoint, and returns its new path."""
         aside = checkpoint.with_name(f"damaged-{checkpoint.name}")
+        # Of an earlier damage at the same step; one copy is enough.
         if aside.exists():
             delete_directory(aside)
         return checkpoint.rename(aside)
@@ -280,6 +270,7 @@ def average_checkpoints(
         raise InputError("`paths` must name at least one checkpoint.")
     files = [_checked_weights(path) for path in paths]
     first = load_arrays(files[0])
+    # One file at a time, as there may be many.
     sums = {name: array.astype(np.float64) for name, array in first.items()}
     for file in files[1:]:
         arrays = load_arrays(file)

@@ -1,10 +1,13 @@
 """The machines and devices that train one model together."""
 
+import atexit
 import contextlib
 import functools
 import itertools
 import json
 import os
+import re
+import sys
 from collections.abc import Callable
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -53,6 +56,7 @@ class Cluster:
     def is_chief(self) -> bool:
         """Whether this process, on the first machine, writes the run."""
         resolver = self._resolver
+        # One process, or a strategy that names no machines.
         if resolver is None or not resolver.task_type:
             return True
         if "chief" in resolver.cluster_spec().jobs:
@@ -90,6 +94,8 @@ class Cluster:
 
         The others then find in the folder of the run what the chief wrote.
         """
+        # Each machine votes once: the others before their turn, the chief after
+        # its own.
         if not self.is_chief:
             self._wait_for_all()
         yield
@@ -178,6 +184,7 @@ def choose_cluster(recipe: Recipe) -> Cluster:
     """
     if trains_on_tensorflow():
         return Cluster(choose_strategy(recipe))
+    # Now it is JAX, or an error.
     _check_backend(recipe)
     devices = recipe.training.devices
     if os.environ.get(JAX_ADDRESSES):
@@ -206,10 +213,6 @@ def choose_cluster(recipe: Recipe) -> Cluster:
 
 def _connect_jax() -> None:
     """Connects the processes of JAX that Keras' variables name."""
-    import jax
-
-    if jax.distributed.is_initialized():
-        return
     names = (JAX_ADDRESSES, *_JAX_NUMBERS)
     given = {name: os.environ.get(name, "") for name in names}
     addresses, count, number = given.values()
@@ -228,6 +231,10 @@ def _connect_jax() -> None:
             "many there are and which this one is, from 0. Received: "
             f"{', '.join(f'{name}={text!r}' for name, text in given.items())}."
         )
+    import jax
+
+    if jax.distributed.is_initialized():
+        return
     try:
         keras.distribution.initialize()
     except (ValueError, RuntimeError) as error:
@@ -258,9 +265,11 @@ def choose_strategy(recipe: Recipe) -> "tf.distribute.Strategy | None":
                 f"The machines in TF_CONFIG could not connect ({text}): {error}"
             ) from error
     devices = recipe.training.devices
+    # Without a GPU, `all` is one CPU: parts of it would not be faster.
     gpus = tf.config.list_physical_devices("GPU")
     number = max(len(gpus), 1) if devices == "all" else int(devices)
     if number == 1:
+        # TensorFlow's default: variables without mirrors, and no votes.
         return tf.distribute.get_strategy()
     if gpus and number > len(gpus):
         raise InputError(
@@ -279,6 +288,7 @@ def _divide_cpu(number: int) -> None:
     import tensorflow as tf
 
     (cpu,) = tf.config.list_physical_devices("CPU")
+    # Another run of this process may have divided it already.
     before = tf.config.get_logical_device_configuration(cpu)
     if before and len(before) >= number:
         return
@@ -298,6 +308,7 @@ def check_tf_config(text: str) -> None:
     try:
         config = json.loads(text)
         cluster, task = config["cluster"], config["task"]
+        # TensorFlow waits forever for an address that is wrong.
         num_machines = len(cluster[task["type"]])
         is_right = (
             all(isinstance(addresses, list) for addresses in cluster.values())
@@ -353,9 +364,34 @@ def _check_backend(recipe: Recipe) -> None:
 def is_lost_machine(error: Exception) -> bool:
     """Returns whether an error means that another machine was lost."""
     if not trains_on_tensorflow():
-        return False
+        return _is_lost_process(error)
     import tensorflow as tf
 
     return isinstance(
         error, tf.errors.UnavailableError | tf.errors.AbortedError
     )
+
+
+# What collects from other processes, on CPUs and on GPUs, and what connects
+# them; JAX has one type for all errors of a device.
+_BETWEEN_PROCESSES = re.compile("gloo|nccl|rccl|coordination|heartbeat", re.I)
+
+
+def _is_lost_process(error: Exception) -> bool:
+    import jax
+
+    is_lost = (
+        jax.process_count() > 1
+        and isinstance(error, jax.errors.JaxRuntimeError)
+        and _BETWEEN_PROCESSES.search(str(error)) is not None
+    )
+    if is_lost:
+        # At exit JAX would wait for the lost one, then abort with a dump.
+        atexit.register(_exit_at_once)
+    return is_lost
+
+
+def _exit_at_once() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1)

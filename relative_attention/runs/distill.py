@@ -140,6 +140,54 @@ def distill(
         *_read_names("teachers", teachers, output),
         *_read_names("backward", backward, output),
     ]
+    plan = _plan(recipe, names, output, data_directory, overwrite, report)
+    loaded = _load_teachers(
+        names, separately, num_beams=num_beams, batch_tokens=batch_tokens
+    )
+    _check_closest_of(closest_of, loaded[0][0])
+    origin = _origin(plan, names, loaded[0][0], separately, closest_of)
+    _write_text(plan, loaded, origin, output, overwrite, report)
+    # The student needs the memory, and graphs refer to their models.
+    del loaded
+    gc.collect()
+    return train(
+        plan.student, output, data_directory, resume=True, report=report
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Plan:
+    """What is known before any teacher is loaded.
+
+    Attributes:
+        student: The recipe of the student.
+        vocabularies: Its vocabularies, those of the first teacher.
+        corpus: The training text of the recipe.
+        held_out: The number of lines that are held out for validation and the
+            seed that chooses them, or `None`.
+        others: The paths of the teachers' own texts, by name.
+        read: The paths of all texts, by name.
+        resume: Whether the run was begun.
+    """
+
+    student: Recipe
+    vocabularies: tuple[AnyVocabulary, AnyVocabulary]
+    corpus: ParallelCorpus
+    held_out: list[int] | None
+    others: dict[str, str]
+    read: dict[str, str]
+    resume: bool
+
+
+def _plan(
+    recipe: Recipe,
+    names: Sequence[Teacher],
+    output: pathlib.Path,
+    data_directory: pathlib.Path | str | None,
+    overwrite: bool,
+    report: Report,
+) -> _Plan:
+    """Checks everything that needs no teacher."""
     for name in ("TF_CONFIG", JAX_ADDRESSES):
         if os.environ.get(name):
             raise InputError(
@@ -174,12 +222,19 @@ def distill(
         for name in names
         if name.text is not None
     }
+    # A line of each text translates the same line of the corpus.
     for path in others.values():
         ParallelCorpus(path, corpus.target).check()
-    loaded = _load_teachers(
-        names, separately, num_beams=num_beams, batch_tokens=batch_tokens
+    held_out = None
+    if texts.validation_source is None:
+        held_out = [texts.held_out, recipe.training.seed]
+    read = {**named_files(recipe.data, texts), **others}
+    return _Plan(
+        student, vocabularies[0], corpus, held_out, others, read, resume
     )
-    search = loaded[0][0]
+
+
+def _check_closest_of(closest_of: int | None, search: Translator) -> None:
     if closest_of is not None and (
         type(closest_of) is not int or not 1 <= closest_of <= search.num_beams
     ):
@@ -188,44 +243,70 @@ def distill(
             f"{search.num_beams}, which `num_beams` raises. Received: "
             f"{closest_of!r}."
         )
-    is_held_out = texts.validation_source is None
-    origin = {
-        "teachers": [n.origin(others) for n in names if not n.backward],
-        "backward": [n.origin(others) for n in names if n.backward],
+
+
+def _origin(
+    plan: _Plan,
+    names: Sequence[Teacher],
+    search: Translator,
+    separately: bool,
+    closest_of: int | None,
+) -> dict[str, Any]:
+    """Returns the inputs of the translations, for `origin.json`."""
+    return {
+        "teachers": [n.origin(plan.others) for n in names if not n.backward],
+        "backward": [n.origin(plan.others) for n in names if n.backward],
         "separately": separately,
         "num_beams": search.num_beams,
         "length_penalty": search.length_penalty,
         "closest_of": closest_of,
         "text_sha256": {
-            "source": file_sha256(corpus.source),
-            "target": file_sha256(corpus.target),
+            "source": file_sha256(plan.corpus.source),
+            "target": file_sha256(plan.corpus.target),
         },
-        "held_out": (
-            [texts.held_out, recipe.training.seed] if is_held_out else None
-        ),
+        "held_out": plan.held_out,
     }
-    read = {**named_files(recipe.data, texts), **others}
+
+
+def _write_text(
+    plan: _Plan,
+    teachers: Sequence[tuple[Translator, Teacher]],
+    origin: dict[str, Any],
+    output: pathlib.Path,
+    overwrite: bool,
+    report: Report,
+) -> None:
+    """Fills the folder of the run with all that `train` needs to resume it."""
     with lock_directory(output, report=report):
         if not overwrite:
             check_same_origin(origin, output)
-        claim_run_directory(output, student, resume, overwrite, read)
+        claim_run_directory(
+            output, plan.student, plan.resume, overwrite, plan.read
+        )
         made = (SOURCE, TARGET, VALIDATION_SOURCE, VALIDATION_TARGET)
-        write_record(output, read | {name: str(output / name) for name in made})
+        # `train` looks for the student's texts in the record.
+        write_record(
+            output, plan.read | {name: str(output / name) for name in made}
+        )
         # Before anything that depends on it.
         save_origin(origin, output)
-        if find_vocabularies(student, output) is None:
-            save_vocabularies(*vocabularies[0], output)
+        if find_vocabularies(plan.student, output) is None:
+            save_vocabularies(*plan.vocabularies, output)
         tokenize = "none"
-        if not recipe.data.tokenized:
-            some = [t for _, t in itertools.islice(corpus, 1000)]
-            tokenize = fitting_tokenizer(some, recipe.data.target_language)
+        if not plan.student.data.tokenized:
+            some = [t for _, t in itertools.islice(plan.corpus, 1000)]
+            tokenize = fitting_tokenizer(
+                some, plan.student.data.target_language
+            )
         write_distilled_pairs(
-            corpus, others, loaded, output, origin, tokenize, report
+            plan.corpus,
+            plan.others,
+            teachers,
+            output,
+            origin,
+            tokenize,
+            report,
         )
-    # The student needs the memory, and graphs refer to their models.
-    del loaded, search
-    gc.collect()
-    return train(student, output, data_directory, resume=True, report=report)
 
 
 def _read_names(
@@ -268,11 +349,14 @@ def _load_teachers(
     `separately`; each ensemble comes with the first of its teachers. All search
     like the first, except for `settings` that are not `None`.
     """
+    # The first teacher decides for all, as its settings are those of
+    # `origin.json`.
     search: dict[str, Any] = {
         name: n for name, n in settings.items() if n is not None
     }
     ensembles: dict[Any, list[Teacher]] = {}
     for number, teacher in enumerate(teachers):
+        # Teachers with the same key translate together.
         key = number if separately else (teacher.backward, teacher.text)
         ensembles.setdefault(key, []).append(teacher)
     loaded = []
@@ -309,6 +393,7 @@ def _student_recipe(
         "data.source_language": language,
         "data.source": SOURCE,
         "data.target": TARGET,
+        # Those of the teacher, which the run gets, so no file is named.
         "vocabulary.joint": source is target,
         "vocabulary.size": len(target),
         "vocabulary.model": None,

@@ -197,8 +197,10 @@ def write_distilled_pairs(
                 translator, source, path, origin, references, tokenize, report
             )
             pairs.append(pair)
+        # Source first: the target says that both are there.
         _join([pair.source for pair in pairs], output / SOURCE)
         _join([pair.target for pair in pairs], output / TARGET)
+    # Now, as a kill before would have needed them.
     for number in range(len(teachers)):
         (directory / f"translated-{number + 1}").unlink(missing_ok=True)
 

@@ -58,6 +58,7 @@ class EventLog:
         from tensorboard.plugins.histogram import summary_v2
 
         values = np.asarray(values, "float64")
+        # TensorBoard cannot draw the others.
         finite = values[np.isfinite(values)]
         self._write(series, step, summary_v2.histogram_pb(tag, finite))
 
@@ -67,6 +68,7 @@ class EventLog:
         from tensorboard.plugins.image import metadata
         from tensorboard.util import tensor_util
 
+        # Where the header of a PNG file has them.
         width, height = struct.unpack(">II", png[16:24])
         content = [str(width).encode(), str(height).encode(), png]
         summary = Summary()
@@ -113,6 +115,7 @@ class EventLog:
 
             writer = EventFileWriter(str(self.directory / series))
             self._writers[series] = writer
+            # The mark after which TensorBoard drops later steps of older files.
             start = SessionLog(status=SessionLog.START)
             writer.add_event(
                 Event(wall_time=time.time(), step=step, session_log=start)

@@ -194,6 +194,7 @@ class PictureLog(keras.callbacks.Callback):
 def _greedy_translator(
     model: keras.Model, data: PreparedData, **settings: Any
 ) -> Translator:
+    # Its graphs are traced once and used in all rounds.
     return Translator(
         model,
         data.target_vocabulary,

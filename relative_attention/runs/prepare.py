@@ -82,6 +82,7 @@ def find_inputs(
     A resumed run finds its files where they were when it was started. With
     `overwrite` all texts are read again.
     """
+    # Only for its error: a language that it does not know is refused here.
     moses_tokenizer(recipe.data.target_language)
     known = recorded_files(output) if resume else {}
     files = find_corpus(recipe.data, data_directory, known)
@@ -104,6 +105,7 @@ def find_inputs(
         for name in (section.model, section.source_model, section.target_model)
         if name is not None
     }
+    # `None`: to be learned.
     vocabularies = None
     # Before a run has trained, its vocabularies may be of another recipe.
     has_own = (
@@ -286,13 +288,8 @@ def learn_before(
 ) -> RunInputs:
     """Returns inputs with vocabularies, which may turn out impossible.
 
-    Called before a run is deleted to make room for another.
-
-    Args:
-        recipe: A `Recipe`.
-        inputs: A `RunInputs`.
-        folder: The path of an empty folder for temporary texts.
-        report: A function to call with each line for the log.
+    Called before a run is deleted to make room for another. `folder` is for
+    temporary texts.
     """
     if inputs.vocabularies is not None:
         return inputs
@@ -300,6 +297,7 @@ def learn_before(
     corpus = texts["train"]
     if "validation" not in texts:
         how = (inputs.files.held_out, recipe.training.seed)
+        # What is held out must not be learned from either.
         corpus, _ = hold_out(corpus, *how, folder / "held_out")
     vocabularies = _vocabularies(recipe, corpus, folder, report, None)
     return dataclasses.replace(inputs, vocabularies=vocabularies)
@@ -312,6 +310,7 @@ def _with_variants(
     report: Report,
 ) -> ParallelCorpus:
     """Returns a corpus with variants, which are written unless they are."""
+    # Written once, as a resumed run must have the same lines.
     written = variants_of(corpus, directory)
     if not directory.is_dir():
         counts = write_variants(

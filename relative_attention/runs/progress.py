@@ -57,8 +57,7 @@ _AGREE_EVERY = 8
 # What Keras gives to a callback: numbers by name, perhaps on a device.
 Logs: TypeAlias = dict[str, Any]
 
-# The checksums of the texts, which must stay the same. Runs of earlier versions
-# have none.
+# The checksums of the texts, which must stay the same.
 TRAIN_IDS, VALIDATION_IDS = "train_ids", "validation_ids"
 _TEXTS = {
     TRAIN_IDS: "The text to train on (`data.source`, `data.target`)",
@@ -147,7 +146,7 @@ class RunProgress(keras.callbacks.Callback):
                 damaged[checkpoint] = error
                 continue
             self._check_same_batches(state["run"])
-            self._resume_from(state, checkpoint.name)
+            self._resume_from(state)
             # Only now: a run without a good one is not changed.
             for path, damage in damaged.items():
                 self._set_aside(path, damage, checkpoint)
@@ -162,34 +161,19 @@ class RunProgress(keras.callbacks.Callback):
                 "`--overwrite`, or elsewhere."
             )
 
-    def _resume_from(self, state: dict[str, Any], name: str) -> None:
-        """Restores what `_save` wrote; runs of 51ab9de lack some of it."""
+    def _resume_from(self, state: dict[str, Any]) -> None:
+        """Restores what `_save` wrote."""
         self.step = state["step"]
         self.records = state["history"]
         self.unvalidated = state["unvalidated"]
-        self.resumed_logs = state.get("logs") or {}
-        self._resumed_sums = state.get("sums")
+        self.resumed_logs = state["logs"] or {}
+        self._resumed_sums = state["sums"]
         self._seconds_before = state["seconds"]
-        lacks = []
-        if self.must_stay.keys() & _TEXTS.keys() - state["run"].keys():
-            lacks.append("no checksum of the texts, so they are not compared")
-        validated = self.records[-1]["step"] if self.records else 0
-        is_within_round = self.unvalidated is None and self.step > validated
-        if is_within_round and self._resumed_sums is None:
-            lacks.append(
-                "no sums of the round that it is in, so the next record is of "
-                "the rest of it alone"
-            )
-        if lacks:
-            self.report(
-                f"{name} is of an earlier version: it has "
-                f"{' and '.join(lacks)}."
-            )
 
     def _check_same_batches(self, before: dict[str, Any]) -> None:
         for name in {**self.must_stay, **before}:
             old, new = before.get(name), self.must_stay.get(name)
-            if old == new or (old is None and name in _TEXTS):
+            if old == new:
                 continue
             if name in _TEXTS:
                 raise InputError(

@@ -99,6 +99,7 @@ def _commit() -> str | None:
     if not (root / ".git").exists():
         return None
     commit = _git(root, "rev-parse", "HEAD")
+    # Numbers come from the package alone; tests and pages may change.
     changed = _git(root, "diff", "HEAD", "--stat", "--", "relative_attention")
     return f"{commit}+" if changed else commit
 
@@ -121,6 +122,7 @@ def _processor() -> str:
     try:
         for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
             key, _, value = line.partition(":")
+            # The first processor stands for all.
             fields.setdefault(key.strip(), value.strip())
     except OSError:
         pass
@@ -173,6 +175,7 @@ def write_results(
     corpora: Mapping[str, ParallelCorpus | None],
 ) -> dict[str, Any]:
     """Scores the finished model and writes `results.json`."""
+    # The run's own counts: a resumed run has those of all its parts.
     last = history[-1]
     scored = {
         name: _score_corpus(translator, corpus, recipe.data)
@@ -227,6 +230,7 @@ def _score_corpus(
     The counts are those of `SentenceStatistics.to_json`.
     """
     sources, references = (list(side) for side in zip(*corpus))
+    # Lines of a test set are sentences already, by its own count.
     hypotheses = translator.translate(sources, split_sentences=False)
     scores: dict[str, Any] = {}
     tokenize = bleu_tokenizer(section, references)

@@ -148,6 +148,7 @@ def write_record(directory: pathlib.Path, files: Mapping[str, str]) -> None:
     """Records where a run was started, and its inputs."""
     record = {
         "format": _FORMAT,
+        # For people: relative names of the recipe began there.
         "started_in": os.getcwd(),
         "files": {name: os.path.abspath(path) for name, path in files.items()},
     }
@@ -174,6 +175,7 @@ def _read_record(directory: pathlib.Path) -> dict[str, Any]:
 
 def has_trained(directory: pathlib.Path) -> bool:
     """Returns whether a run has saved a checkpoint or a model."""
+    # One of them is enough: a checkpoint may be set aside or deleted.
     return any(
         (directory / name).exists()
         for name in ("training.csv", "results.json", "model.safetensors")

@@ -77,16 +77,7 @@ def find_file(
     section: Any,
     data_directory: pathlib.Path | str | None = None,
 ) -> str:
-    """Finds a file of a recipe in the same way as its texts.
-
-    Args:
-        name: string. The file.
-        section: `DataSection` of the recipe.
-        data_directory: path of a folder. Defaults to `None`.
-
-    Raises:
-        InputError: if it is not found.
-    """
+    """Finds a file of a recipe in the same way as its texts."""
     folders = [pathlib.Path()]
     for root in (data_directory, os.environ.get(DATA_VARIABLE)):
         if root:
@@ -108,12 +99,7 @@ def find_file(
 
 
 def named_files(section: Any, files: Any) -> dict[str, str]:
-    """Returns the path of each text file that a recipe names.
-
-    Args:
-        section: `DataSection` of the recipe.
-        files: `DataSection` returned by `find_corpus`.
-    """
+    """Returns the path, in `files`, of each text file that a recipe names."""
     return {
         name: getattr(files, field)
         for field in _FILES
@@ -152,6 +138,7 @@ def hold_out(
         for part in parts
     ]
     if directory.is_dir():
+        # Of an earlier part of the run.
         with contextlib.suppress(InputError):
             for written in corpora:
                 written.check()
@@ -169,16 +156,10 @@ def hold_out(
 def line_numbers(
     corpora: Sequence[ParallelCorpus], num_lines: int, seed: int
 ) -> list[np.ndarray]:
-    """Returns the line numbers that both parts have in the whole corpus.
+    """Returns the numbers that the lines of both parts have in the whole.
 
-    Args:
-        corpora: the two corpora that `hold_out` returned.
-        num_lines: int, as given to `hold_out`.
-        seed: int, as given to `hold_out`.
-
-    Returns:
-        List of two int arrays, with a line number, from 1, for each line of a
-        part.
+    They begin at 1. `num_lines` and `seed` are as given to `hold_out`, which
+    returned `corpora`.
     """
     total = sum(corpus.check() for corpus in corpora)
     held_out = _is_held_out(total, num_lines, seed)
@@ -188,6 +169,7 @@ def line_numbers(
 def _is_held_out(total: int, num_lines: int, seed: int) -> np.ndarray:
     """Returns a bool array `(total,)`, `True` for held-out lines."""
     num_lines = max(1, min(num_lines, int(total * _LARGEST_SHARE)))
+    # By the total, too: another corpus draws other lines.
     random = np.random.default_rng([seed, total])
     held_out = np.zeros(total, bool)
     held_out[random.choice(total, num_lines, replace=False)] = True

@@ -24,6 +24,7 @@ CHUNK_LINES = 2000
 
 def read_chunks(path: pathlib.Path | str, lines: range) -> Iterator[list[str]]:
     """Yields some lines of a text in chunks for translation."""
+    # A file is read as it is translated, and is never in memory as a whole.
     some = itertools.islice(read_lines(path), lines.start, lines.stop)
     yield from batched(some, CHUNK_LINES)
 
@@ -115,6 +116,7 @@ class TranslationProgress:
         if self.total is None:
             return f"{num_done:,} lines"
         text = f"{num_done:,} of {self.total:,} lines"
+        # Lines of an earlier process took none of this one's time.
         num_new = num_done - self._num_before
         if num_new <= 0:
             return text

@@ -20,6 +20,7 @@ from safetensors import safe_open
 
 from relative_attention.data.vocabulary_kinds import VOCABULARY_KINDS
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
+from relative_attention.data.vocabulary_kinds import check_vocabulary_fits
 from relative_attention.data.vocabulary_kinds import is_same_vocabulary
 from relative_attention.data.vocabulary_kinds import vocabulary_suffix
 from relative_attention.decoding import Ensemble
@@ -35,13 +36,12 @@ from relative_attention.files import write_json
 from relative_attention.layers.positions import import_modules
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
+from relative_attention.models.config import saved_fields
 from relative_attention.models.weight_shapes import check_shapes
 from relative_attention.models.weights import load_weights
 from relative_attention.models.weights import save_arrays
 from relative_attention.models.weights import stored_weights
 from relative_attention.schema import check_mapping
-from relative_attention.schema import check_section
-from relative_attention.schema import check_size
 from relative_attention.schema import read_section
 from relative_attention.schema import unknown
 from relative_attention.zoo import find_model
@@ -121,6 +121,7 @@ def load_translator(
     >>> translator.translate(["I like tea."])
     ['Ich mag Tee.']
     """
+    # Only what the caller names is imported: a folder may come from anywhere.
     if module is not None:
         import_modules(module)
     names = directory
@@ -131,6 +132,7 @@ def load_translator(
             "`directory` must name at least one trained model. Received: "
             f"{directory!r}."
         )
+    # Before a model is loaded for a minute.
     _check_engine(len(names), dtype, engine, threads)
     first, *others = (
         _load_one(name, dtype, engine, threads, decoding) for name in names
@@ -139,6 +141,7 @@ def load_translator(
         return first
     for name, other in zip(names[1:], others):
         _check_same(first, other, (names[0], name))
+    # The vocabularies and settings of the first.
     ensemble = Ensemble([first.model, *(other.model for other in others)])
     return Translator(**{**vars(first), "model": ensemble})
 
@@ -172,18 +175,14 @@ def _load_one(
 ) -> Translator:
     directory = find_model(directory)
     config, section = load_config(directory)
+    # What the caller gives replaces what the folder says.
     settings = {**dataclasses.asdict(section), **decoding}
     source_vocabulary, target_vocabulary = load_vocabularies(directory)
-    for vocabulary, size in (
-        (source_vocabulary, config.source_vocabulary_size),
-        (target_vocabulary, config.vocabulary_size),
-    ):
-        if size is not None and len(vocabulary) != size:
-            raise InputError(
-                f"A vocabulary in {directory} has {len(vocabulary)} pieces, "
-                f"the model {size}: they do not belong together."
-            )
+    where = f" in {directory}"
+    check_vocabulary_fits("source", len(source_vocabulary), config, where)
+    check_vocabulary_fits("target", len(target_vocabulary), config, where)
     weights = find_weights(directory)
+    # Before memory is allocated for what the config asks for.
     check_weights(config, weights)
     model: Any
     if engine is None:
@@ -202,6 +201,7 @@ def _load_one(
             ) from error
         load_weights(model.weights, weights)
     else:
+        # A table of absolute positions is converted for the longest texts.
         lengths = ("max_source_length", "max_extra_length")
         model = importlib.import_module(_ENGINES[engine]).load_model(
             directory,
@@ -232,6 +232,7 @@ def find_weights(directory: pathlib.Path) -> pathlib.Path:
 
 def model_sha256(directory: pathlib.Path, config: TransformerConfig) -> str:
     """Returns a checksum of all that a model is loaded from."""
+    # Not of `decoding`, which changes no weight.
     files = [directory / "model.safetensors", *directory.glob("*vocabulary.*")]
     described = [
         dataclasses.asdict(config),
@@ -243,6 +244,7 @@ def model_sha256(directory: pathlib.Path, config: TransformerConfig) -> str:
 
 def stopped_run_hint(directory: pathlib.Path) -> str:
     """Describes a run without a model, and how to resume it."""
+    # A run writes the model at its first validation.
     has_model = (directory / "model.safetensors").is_file()
     if has_model or not (directory / "run.json").is_file():
         return ""
@@ -261,6 +263,7 @@ def check_weights(config: TransformerConfig, path: pathlib.Path) -> None:
     The folder may come from anywhere: a config with a billion layers must not
     fill the memory. Only the head of the file is read.
     """
+    # Slices give shape and dtype without reading numbers.
     try:
         with safe_open(path, "numpy") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}
@@ -271,6 +274,7 @@ def check_weights(config: TransformerConfig, path: pathlib.Path) -> None:
             f"{path} cannot be read: it is cut short, damaged or not a "
             f".safetensors file ({error})."
         ) from error
+    # Integers, for example, would be cast to floats without a word.
     for name, dtype in dtypes.items():
         if dtype not in _STORED_DTYPES:
             raise InputError(
@@ -286,6 +290,7 @@ def _check_same(
     names: tuple[pathlib.Path | str, pathlib.Path | str],
 ) -> None:
     """Refuses translators whose ids mean different pieces."""
+    # By content: each folder has a file of its own.
     for side in ("source_vocabulary", "vocabulary"):
         pair = [getattr(translator, side) for translator in (first, other)]
         if not is_same_vocabulary(*pair):
@@ -324,11 +329,11 @@ def save_translator(
             of precision. Defaults to `"float32"`.
 
     Raises:
-        ValueError: if the dtype is neither.
+        ValueError: if the dtype is neither, or a setting of the translator was
+            changed to a value out of range.
         InputError: if `directory` exists, a weight is not finite or too large
-            for float16, a layer is quantized, the model is an `Ensemble`, a
-            setting is out of the range that a folder may have, or a vocabulary
-            is of a class of your own.
+            for float16, a layer is quantized, the model is an `Ensemble`, or a
+            vocabulary is of a class of your own.
 
     Example:
     >>> save_translator(Translator(model, vocabulary), "my_model")
@@ -343,14 +348,11 @@ def save_translator(
         raise ValueError(
             f"`dtype` must be one of {_DTYPES}. Received: dtype={dtype!r}."
         )
+    # All checks come before the folder is begun.
     check_is_free(directory)
-    fields = dataclasses.fields(DecodingSection)
-    decoding = DecodingSection(
-        **{field.name: getattr(translator, field.name) for field in fields}
-    )
-    # Otherwise it would be written, but could not be read.
-    check_section(decoding, "decoding")
+    decoding = translator.decoding
     arrays = stored_weights(translator.model, dtype)
+    # Written aside and renamed, so that there is never half a model.
     with atomic_directory(directory) as folder:
         save_config(translator.model.config, decoding, folder)
         # A translator accepts any vocabulary, but other classes have no suffix.
@@ -397,6 +399,7 @@ def load_config(
         ) from error
     except ValueError as error:
         raise InputError(f"{path} is damaged: {error}.") from error
+    # The first key that is read: other formats may have none of the others.
     if content.get("format") != _FORMAT:
         raise InputError(
             f"{path} has format {content.get('format')!r}; this version "
@@ -405,10 +408,8 @@ def load_config(
     try:
         model = check_mapping(content["model"], "model")
         decoding = check_mapping(content["decoding"], "decoding")
-        for name, value in model.items():
-            check_size(f"model.{name}", value)
         return (
-            TransformerConfig(**model),
+            TransformerConfig(**saved_fields(model)),
             read_section(DecodingSection, "decoding", decoding),
         )
     except KeyError as error:
@@ -428,6 +429,7 @@ def load_vocabularies(
     Raises:
         InputError: if there is no vocabulary.
     """
+    # The same object twice, by which callers tell a joint vocabulary.
     joint = find_vocabulary(directory, "vocabulary")
     if joint is not None:
         return joint, joint

@@ -242,8 +242,7 @@ class _Handlers:
         models = [
             {
                 "name": name,
-                "description": model.description,
-                "languages": model.languages,
+                **model.about,
                 "splits_sentences": model.splits_sentences,
             }
             for name, model in self._models.items()

@@ -25,6 +25,8 @@ from relative_attention.saving import load_translator
 from relative_attention.serve.metrics import Metrics
 from relative_attention.tensor_type import Tensor
 from relative_attention.zoo import find_model
+from relative_attention.zoo import model_examples
+from relative_attention.zoo import model_license
 from relative_attention.zoo import recipe_summary
 
 _LOG = logging.getLogger("relative_attention.serve")
@@ -45,8 +47,9 @@ class ServedModel:
         stamp: identifies the file of its weights.
         loading: dict of the arguments of `load_translator`.
         translator: `Translator`.
-        description: string, the description in its recipe.
-        languages: list of the codes of source and target; empty if unknown.
+        about: dict, what the page says about it: the `description` in its
+            recipe; `languages`, a list of the codes of source and target,
+            empty if unknown; its `license` and `examples`.
     """
 
     name: str
@@ -55,8 +58,7 @@ class ServedModel:
     stamp: Any
     loading: Mapping[str, Any]
     translator: Translator
-    description: str
-    languages: list[str]
+    about: Mapping[str, Any]
 
     @property
     def splits_sentences(self) -> bool:
@@ -157,9 +159,15 @@ def _load_model(
 ) -> ServedModel:
     stamp = _stamp(folder)
     translator = load_translator(folder, **loading)
-    summary = recipe_summary(folder)
+    description, languages = recipe_summary(folder)
+    about = {
+        "description": description,
+        "languages": languages,
+        "license": model_license(folder),
+        "examples": model_examples(folder),
+    }
     model = ServedModel(
-        name, folder, version, stamp, loading, translator, *summary
+        name, folder, version, stamp, loading, translator, about
     )
     # The first translation builds graphs for seconds; clients should not wait.
     model.best(["."])

@@ -104,6 +104,7 @@ class StudyRun:
 
     def test_corpus(self) -> ParallelCorpus:
         """Returns the test text as found on this machine."""
+        # A finished run has recorded where its texts are.
         known = recorded_files(self.path())
         texts = find_corpus(self.recipe.data, self.data_directory, known)
         corpus = ParallelCorpus(str(texts.test_source), str(texts.test_target))
@@ -142,14 +143,8 @@ class StudyRun:
             )
 
     def record(self) -> Record | None:
-        """Returns the record of the run, computed from its folder.
-
-        Returns `None` if the run is not finished, or its results are damaged,
-        which `train` then writes again.
-
-        Raises:
-            InputError: if the run is of another recipe.
-        """
+        """Returns the record of a finished run, computed from its folder."""
+        # `None` also if results are damaged, which `train` writes again.
         try:
             results = read_json_object(self.path() / "results.json")
             curve, scores = results.pop("curve"), results.pop("scores")
@@ -232,6 +227,7 @@ class StudyResults:
             with locked_directory(folder):
                 records = self.read()
                 if record is not None:
+                    # Inside the lock: another process may have added records.
                     self.check_fits(record, records)
                     records[f"{record['row']}-{record['seed']}"] = record
                 table = study_table(self.study, records)
@@ -273,6 +269,7 @@ class StudyResults:
         """
         if run.same_as is None:
             return None
+        # Both were checked when the study was read.
         study, row = run.same_as.split(":")
         origin = f"{study}: {row}-{run.seed}"
         try:
@@ -344,6 +341,7 @@ def run_study(
         )
     report = report or print_error
     results_file = StudyResults(study, results_path(study, output, results))
+    # The rows of other machines stay in the table.
     runs = study_runs(study, output, data_directory, rows, seeds)
     left = _missing(runs, _own_records(results_file), results_file, report)
     # Here, too, so that a file that cannot be written is an early error.
@@ -351,6 +349,7 @@ def run_study(
     failed = _train_all(left, num_jobs, results_file, report)
     table = results_file.write()
     _draw(study, table, results_file.path.with_suffix(".png"))
+    # At the end, so that one failure does not stop the others.
     if failed:
         raise InputError(
             f"{len(failed)} of {len(left)} runs failed: "

@@ -36,15 +36,10 @@ _MEANS = (
 def study_table(
     study: Study, records: Mapping[str, Record]
 ) -> list[dict[str, Any]]:
-    """Returns means, standard deviations and differences, for JSON.
+    """Returns means, standard deviations and differences of each row.
 
-    Args:
-        study: A `Study`.
-        records: By the name of the run, `ROW-SEED`.
-
-    Returns:
-        A list of dicts, one per row of the study. A row without a finished run
-        has no numbers.
+    `records` are by the name of the run, `ROW-SEED`. A row without a finished
+    run has no numbers.
     """
     return [_table_row(study, row, records) for row in study.rows]
 
@@ -85,6 +80,7 @@ def _records_of(
 
 def _mean(values: Iterable[float | None]) -> dict[str, float | None] | None:
     """Returns mean and standard deviation (`None` for one number)."""
+    # A run may lack a number, such as the loss if no validation had one.
     known = [value for value in values if value is not None]
     if not known:
         return None
@@ -108,6 +104,7 @@ def _difference(
         }
         for name in (row.name, row.compare_with)
     )
+    # Seeds are compared in pairs.
     if not own.keys() & other.keys():
         return None
     found = bootstrap_of_means(own, other)
@@ -125,13 +122,7 @@ def study_markdown(
     table: Sequence[Mapping[str, Any]],
     records: Mapping[str, Record],
 ) -> str:
-    """Returns the table as a page in Markdown, with its provenance.
-
-    Args:
-        study: A `Study`.
-        table: What `study_table` returned.
-        records: The records of the table.
-    """
+    """Returns `study_table(study, records)` as a page, with its provenance."""
     has_paper = any(row["paper"] is not None for row in table)
     seeds = list(dict.fromkeys(str(s) for row in study.rows for s in row.seeds))
     by_seed = f"seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}"
@@ -140,6 +131,7 @@ def study_markdown(
     header += ["paper"] * has_paper
     titles = {row["row"]: row["title"] for row in table}
     cells = [_cells(row, titles, seeds, has_paper) for row in table]
+    # Records of rows that the study no longer has are not counted.
     used = [
         record
         for row in study.rows
@@ -218,6 +210,7 @@ def _notes(study: Study, used: Sequence[Record], has_paper: bool) -> list[str]:
     if has_paper:
         about += " The paper's BLEU is on its own corpus."
     left = sum(len(row.seeds) for row in study.rows) - len(used)
+    # Another study has counted the time of the others.
     own = [record for record in used if "taken_from" not in record]
     minutes = sum(record["minutes"] for record in own)
     hardware, date = (

@@ -42,24 +42,11 @@ if TYPE_CHECKING:
 _OF_UPDATES = ("gradient_norm", "skipped")
 
 
-class TrainableModel(keras.Model):
-    """A Keras model of token ids whose steps are exact on several devices.
-
-    With `MaskedCrossEntropy`, a step on several replicas equals the step of one
-    replica on the whole batch. Replicas are those of a `tf.distribute` strategy
-    or, on JAX, the devices of `keras.distribution.DataParallel`. This holds for
-    unequal numbers of tokens or rows, gradient clipping, loss scaling and
-    gradient accumulation. `fit` shows these metrics: `loss`, the mean over
-    tokens; `tokens`, the number of source and target tokens; and, in training
-    only, `gradient_norm`, the mean gradient norm before clipping, and
-    `skipped`. An update whose loss or gradient is not finite is skipped on all
-    replicas.
-
-    On PyTorch the step is Keras' own.
-
-    Args:
-        **kwargs: arguments of `keras.Model`: `name`, `dtype`.
-    """
+# A base class before `keras.Model`, not below it: Keras puts `Functional` among
+# all bases of a task of KerasHub that are Keras models. It would then be a base
+# of `Transformer`, too, which has no graph of inputs and outputs.
+class ExactSteps(keras.Model if TYPE_CHECKING else object):  # type: ignore[misc]
+    """The methods of `TrainableModel`, for a class that is a Keras model."""
 
     train_function: Callable[..., Any] | None
     test_function: Callable[..., Any] | None
@@ -215,14 +202,8 @@ class TrainableModel(keras.Model):
         """
         # Keras leaves this to classes that override `compile`.
         config = keras.saving.deserialize_keras_object(config)
-        # Files of commit 51ab9de have this key.
-        consistency = config.pop("consistency", None)
-        if consistency is not None:
-            warnings.warn(
-                f"The model was compiled with consistency={consistency}, an "
-                "option that only commit 51ab9de has. It trains without it.",
-                stacklevel=2,
-            )
+        # In older `.keras` files; such an option is no more.
+        config.pop("consistency", None)
         steps = config.get("accumulation_steps", 1)
         if steps != 1 and not supports_own_step():
             config["accumulation_steps"] = 1
@@ -523,6 +504,26 @@ class TrainableModel(keras.Model):
         super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
 
 
+class TrainableModel(ExactSteps, keras.Model):
+    """A Keras model of token ids whose steps are exact on several devices.
+
+    With `MaskedCrossEntropy`, a step on several replicas equals the step of one
+    replica on the whole batch. Replicas are those of a `tf.distribute` strategy
+    or, on JAX, the devices of `keras.distribution.DataParallel`. This holds for
+    unequal numbers of tokens or rows, gradient clipping, loss scaling and
+    gradient accumulation. `fit` shows these metrics: `loss`, the mean over
+    tokens; `tokens`, the number of source and target tokens; and, in training
+    only, `gradient_norm`, the mean gradient norm before clipping, and
+    `skipped`. An update whose loss or gradient is not finite is skipped on all
+    replicas.
+
+    On PyTorch the step is Keras' own.
+
+    Args:
+        **kwargs: arguments of `keras.Model`: `name`, `dtype`.
+    """
+
+
 def metric_sums(model: keras.Model) -> list[float]:
     """Returns the variables of a model's metrics after a training step.
 
@@ -626,10 +627,13 @@ def _check_class_weight(class_weight: Any) -> None:
 
 
 def _are_arrays(nest: Any) -> bool:
-    """Tells whether a nest has arrays and `None`s alone, and an array."""
+    """Tells whether a nest has arrays of numbers, and else `None`s alone."""
     leaves = [leaf for leaf in keras.tree.flatten(nest) if leaf is not None]
     return bool(leaves) and all(
-        hasattr(leaf, "__array__") and len(getattr(leaf, "shape", ())) > 0
+        hasattr(leaf, "__array__")
+        and len(leaf.shape) > 0
+        # A task of KerasHub takes strings, of which none would count nothing.
+        and np.asarray(leaf).dtype.kind not in "OSU"
         for leaf in leaves
     )
 

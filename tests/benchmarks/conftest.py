@@ -1,6 +1,7 @@
 """What the smoke tests of the benchmarks share."""
 
 import importlib
+import os
 import subprocess
 import sys
 
@@ -16,38 +17,33 @@ from tests.small_models import train_vocabulary
 
 @pytest.fixture
 def run_benchmark(tmp_path, capsys):
-    """`run_benchmark("decoding.output_length", ...)`: its result and output."""
+    """`run_benchmark("decoding.output_length", ...)`: its result and output.
 
-    def run(name, *arguments):
+    With `is_apart=True` in a process of its own, with these variables: the
+    memory of this one would count as that of the engines it starts.
+    """
+
+    def run(name, *arguments, is_apart=False, **variables):
         output = tmp_path / "results" / "result.json"
-        module = importlib.import_module(f"benchmarks.{name}")
-        module.main([*map(str, arguments), "--output", str(output)])
+        words = [*map(str, arguments), "--output", str(output)]
+        if is_apart:
+            command = [sys.executable, "-m", f"benchmarks.{name}", *words]
+            done = subprocess.run(
+                command,
+                cwd=ROOT,
+                env={**os.environ, **variables},
+                capture_output=True,
+                text=True,
+            )
+            assert done.returncode == 0, done.stderr
+            printed = done.stdout
+        else:
+            importlib.import_module(f"benchmarks.{name}").main(words)
+            printed = capsys.readouterr().out
         result = Result.read(output)
         assert result.command.startswith(f"python -m benchmarks.{name} ")
         assert result.origin["commit"] and result.origin["hardware"]
-        return result, capsys.readouterr().out
-
-    return run
-
-
-@pytest.fixture
-def run_command(tmp_path):
-    """Like `run_benchmark`, in a process of its own.
-
-    The memory of this one would count as that of the engines it starts.
-    """
-
-    def run(name, *arguments):
-        output = tmp_path / "results" / "result.json"
-        command = [sys.executable, "-m", f"benchmarks.{name}"]
-        ended = subprocess.run(
-            [*command, *map(str, arguments), "--output", str(output)],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-        )
-        assert ended.returncode == 0, ended.stderr
-        return Result.read(output), ended.stdout
+        return result, printed
 
     return run
 

@@ -79,7 +79,7 @@ def opennmt_tf_checkpoint(opennmt_tf, object_checkpoint):
 
 @pytest.mark.large
 @pytest.mark.parametrize("of_source", ["", "'abc_'\n"], ids=["one", "two"])
-def test_tensor2tensor_folder_translates(
+def test_converted_tensor2tensor_model_translates(
     convert, tensor2tensor, subwords, tmp_path, output, of_source
 ):
     """With one vocabulary, or with a longer one for the source."""
@@ -111,7 +111,7 @@ def test_tensor2tensor_folder_translates(
     assert any(translation.text for translation in translations)
 
 
-def test_without_vocabulary_strings_cannot_be_translated(
+def test_model_without_a_vocabulary_is_not_loaded(
     convert, tensor2tensor, output
 ):
     assert convert(*tensor2tensor())[0] == 0
@@ -125,7 +125,7 @@ def test_without_vocabulary_strings_cannot_be_translated(
 
 
 @pytest.mark.large
-def test_opennmt_tf_folder_translates(
+def test_converted_opennmt_tf_model_translates(
     convert, opennmt_tf_checkpoint, opennmt_tf_vocabularies, output
 ):
     status, out, _ = convert(
@@ -163,7 +163,7 @@ def test_opennmt_tf_folder_translates(
     assert len({t.text for t in translations}) > 2
 
 
-def test_options_reach_the_folder(
+def test_opennmt_tf_options_are_stored(
     convert,
     opennmt_tf,
     object_checkpoint,

@@ -49,7 +49,7 @@ def load(golden, golden_hparams, checkpoint):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_logits_and_loss(load, name):
+def test_logits_and_losses_equal_tensor2tensor(load, name):
     model, data = load(name)
     logits = model(
         {
@@ -81,7 +81,7 @@ def has_four_beams(case):
         ),
     ],
 )
-def test_beam_search(load, name, has_four):
+def test_beam_search_equals_tensor2tensor(load, name, has_four):
     model, data = load(name)
     cases = [case for case in data.info["cases"] if "beam_size" in case]
     cases = [case for case in cases if has_four_beams(case) == has_four]
@@ -124,7 +124,7 @@ def test_beam_search(load, name, has_four):
     "name",
     [pytest.param("D_base", marks=pytest.mark.large), "D_relative"],
 )
-def test_greedy_search(load, name):
+def test_greedy_search_equals_tensor2tensor(load, name):
     model, data = load(name)
     cases = [case for case in data.info["cases"] if "beam_size" not in case]
     assert cases
@@ -184,7 +184,9 @@ def compile_as_there(model, hparams):
         ),
     ],
 )
-def test_six_updates(load, golden, golden_hparams, checkpoint, name, start):
+def test_six_updates_equal_tensor2tensor(
+    load, golden, golden_hparams, checkpoint, name, start
+):
     data = golden(name)
     model, _ = load(start)
     hparams = golden_hparams(data.info)

@@ -15,6 +15,7 @@ RELATIVE_TABLE = (
     "dot_product_attention_relative/relative_positions_keys/embeddings"
 )
 SHARD = "transformer/symbol_modality_17_12/shared/weights_1"
+LAST_SHARD = SHARD.replace("weights_1", "weights_2")
 
 
 @pytest.fixture
@@ -97,16 +98,14 @@ def test_every_variable_finds_its_place(
     assert np.isfinite(logits_of(model)).all()
 
 
-def test_vocabularies_may_differ(hparams, variables, load):
+def test_source_vocabulary_may_differ(hparams, variables, load):
     model = load(variables(hparams, source_size=10))
     assert model.config.share_embeddings == "none"
     assert model.config.source_vocabulary_size == 10
     assert logits_of(model).shape == (2, 3, 17)
 
 
-def test_shards_are_joined_in_the_order_of_their_numbers(
-    hparams, variables, load
-):
+def test_shards_are_joined_in_numerical_order(hparams, variables, load):
     # `weights_10` comes before `weights_2` in the order of names.
     arrays = variables(hparams, num_shards=16)
     model = load(arrays)
@@ -117,7 +116,7 @@ def test_shards_are_joined_in_the_order_of_their_numbers(
     )
 
 
-def test_target_space_is_a_row_of_the_table(hparams, arrays, checkpoint):
+def test_target_space_id_selects_a_row(hparams, arrays, checkpoint):
     table = arrays["transformer/body/target_space_embedding/kernel"]
     prefix = checkpoint(arrays)
     model = ra.load_tensor2tensor(prefix, hparams, target_space_id=7)
@@ -144,9 +143,7 @@ def test_report_names_every_variable(hparams, arrays, checkpoint):
     assert sorted(named) == sorted([*arrays, *beside])
 
 
-def test_folder_stands_for_its_latest_checkpoint(
-    hparams, variables, checkpoint
-):
+def test_folder_loads_its_latest_checkpoint(hparams, variables, checkpoint):
     old = checkpoint(variables(hparams), step=1000)
     new = checkpoint(variables(hparams), step=200)
     with pytest.raises(ra.InputError, match="model.ckpt-1000, model.ckpt-200"):
@@ -163,7 +160,7 @@ def test_folder_stands_for_its_latest_checkpoint(
     assert (latest != other).any()
 
 
-def test_missing_checkpoint_names_those_that_exist(hparams, arrays, checkpoint):
+def test_missing_checkpoint_lists_existing_ones(hparams, arrays, checkpoint):
     prefix = checkpoint(arrays)
     with pytest.raises(ra.InputError, match="ckpt-7: .*holds model.ckpt-1000"):
         ra.load_tensor2tensor(prefix.with_name("model.ckpt-7"), hparams)
@@ -175,7 +172,7 @@ def test_missing_checkpoint_names_those_that_exist(hparams, arrays, checkpoint):
 
 
 @pytest.mark.parametrize("suffix", [".index", ".data-00000-of-00001"])
-def test_damaged_checkpoint_is_an_error(hparams, arrays, checkpoint, suffix):
+def test_damaged_checkpoint_is_refused(hparams, arrays, checkpoint, suffix):
     prefix = checkpoint(arrays)
     file = prefix.with_name(prefix.name + suffix)
     content = bytearray(file.read_bytes())
@@ -202,6 +199,9 @@ def test_damaged_checkpoint_is_an_error(hparams, arrays, checkpoint, suffix):
         ({"ffn_layer": "conv_hidden_relu"}, "'ffn_layer'.*'conv_hidden_relu'"),
         ({"layer_postprocess_sequence": "dn"}, "'layer_postprocess_sequence'"),
         ({"attention_key_channels": 13}, "13 channels"),
+        # Of a far larger model: nothing is built.
+        ({"num_hidden_layers": 100_000}, "cannot be those of its config"),
+        ({"max_relative_position": 2**31 - 1}, "cannot be those of its config"),
         # Damaged.
         ({"num_heads": 0}, "'num_heads' must be a positive int"),
         ({"attention_key_channels": "12"}, "must be a non-negative int.*'12'"),
@@ -213,7 +213,7 @@ def test_wrong_hparam_is_named(load, arrays, change, message):
         load(arrays, **change)
 
 
-def test_hparams_may_be_a_file(hparams, arrays, checkpoint, tmp_path):
+def test_hparams_are_read_from_a_file(hparams, arrays, checkpoint, tmp_path):
     prefix = checkpoint(arrays)
     file = tmp_path / "hparams.json"
     file.write_text(json.dumps(hparams))
@@ -232,58 +232,39 @@ def test_hparams_may_be_a_file(hparams, arrays, checkpoint, tmp_path):
         ra.load_tensor2tensor(prefix, hparams)
 
 
-LAST_SHARD = SHARD.replace("weights_1", "weights_2")
-
-
-@pytest.mark.parametrize("name", [RELATIVE_TABLE, SHARD, LAST_SHARD])
-def test_missing_variable_is_named(load, arrays, name):
-    num_rows = 17 - len(arrays.pop(name))
-    message = f"lacks.*{name}"
-    # A missing shard is missed by the rows of all.
-    if name != RELATIVE_TABLE:
-        message = rf"_17_12/shared \(17, 12\), .* \({num_rows}, 12\)"
-    with pytest.raises(ra.InputError, match=message):
-        load(arrays)
-
-
-@pytest.mark.parametrize("name", [RELATIVE_TABLE, SHARD])
-def test_wrong_variable_is_named(load, arrays, name):
-    array = arrays[name]
-    arrays[name] = array[:, :-1]
-    with pytest.raises(ra.InputError, match=rf"{name}.*\(\d+, \d+\)"):
-        load(arrays)
-    arrays[name] = np.full(array.shape, b"text")
-    with pytest.raises(ra.InputError, match="cut short or damaged.*text"):
-        load(arrays, step=2)
-
-
 @pytest.mark.parametrize(
-    "name, message",
+    "change, name, message",
     [
-        ("layer_0/moe/gates", "layer_0/moe/gates.*fits nowhere"),
-        ("transformer/symbol_modality_9_12/shared/weights_0", "_9_12/shared"),
+        ("missing", RELATIVE_TABLE, f"lacks.*{RELATIVE_TABLE}"),
+        # A missing shard is missed by the rows of all.
+        ("missing", SHARD, r"_17_12/shared \(17, 12\), .* \(11, 12\)"),
+        ("missing", LAST_SHARD, r"_17_12/shared \(17, 12\), .* \(12, 12\)"),
+        ("cut", RELATIVE_TABLE, rf"{RELATIVE_TABLE}.*\(\d+, \d+\)"),
+        ("cut", SHARD, rf"{SHARD}.*\(\d+, \d+\)"),
+        ("text", RELATIVE_TABLE, "cut short or damaged.*text"),
+        ("text", SHARD, "cut short or damaged.*text"),
+        ("added", "layer_0/moe/gates", "layer_0/moe/gates.*fits nowhere"),
+        ("added", SHARD.replace("_17_12", "_9_12"), "_9_12/shared"),
     ],
 )
-def test_variable_that_fits_nowhere_is_named(load, arrays, name, message):
-    other = {name: np.ones((9, 12), "float32")}
+def test_wrong_variable_is_named(load, arrays, change, name, message):
+    array = arrays.pop(name, np.ones((9, 12), "float32"))
+    if change == "cut":
+        array = array[:, :-1]
+    if change == "text":
+        array = np.full(array.shape, b"text")
+    if change != "missing":
+        arrays[name] = array
     with pytest.raises(ra.InputError, match=message):
-        load(arrays | other)
-    # A checkpoint of something else has nothing of ours.
+        load(arrays)
+
+
+def test_checkpoint_of_another_model_is_refused(load):
     with pytest.raises(ra.InputError, match="symbol_modality.*Received: "):
-        load({"resnet/kernel": other[name]}, step=2)
+        load({"resnet/kernel": np.ones((9, 12), "float32")})
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"num_hidden_layers": 100_000}, {"max_relative_position": 2**31 - 1}],
-    ids=str,
-)
-def test_hparams_of_a_far_larger_model_build_nothing(load, arrays, change):
-    with pytest.raises(ra.InputError, match="cannot be those of its config"):
-        load(arrays, **change)
-
-
-def test_name_of_a_variable_is_not_believed(load, arrays):
+def test_far_larger_size_in_a_name_builds_nothing(load, arrays):
     renamed = {
         re.sub(r"symbol_modality_\d+", "symbol_modality_10000000000", name): x
         for name, x in arrays.items()

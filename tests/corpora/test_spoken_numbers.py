@@ -103,7 +103,7 @@ def spoken_values(lines):
     return values
 
 
-def test_files_are_aligned_and_named_after_part_and_language(tmp_path):
+def test_files_are_aligned(tmp_path):
     write_spoken_numbers(tmp_path, ("fr", "en"), 60, 12, 12)
     assert {path.name for path in tmp_path.iterdir()} == {
         f"{part}.{name}" for part in PARTS for name in ("en", "fr")
@@ -123,7 +123,7 @@ def test_files_are_aligned_and_named_after_part_and_language(tmp_path):
             assert pairs[line].startswith(translation)
 
 
-def test_same_seed_gives_the_same_files_and_another_seed_others(tmp_path):
+def test_seed_decides_the_files(tmp_path):
     texts = []
     for name, seed in (("a", 3), ("b", 3), ("c", 5)):
         corpora = write_spoken_numbers(
@@ -134,7 +134,7 @@ def test_same_seed_gives_the_same_files_and_another_seed_others(tmp_path):
     assert all(one != other for one, other in zip(texts[0], texts[2]))
 
 
-def test_parts_have_the_pairs_asked_for_in_words_and_once(corpora):
+def test_parts_have_distinct_pairs(corpora):
     assert [len(corpora[part]) for part in PARTS] == [601, 67, 31]
     for side in (0, 1):
         lines = [pair[side] for part in PARTS for pair in corpora[part]]
@@ -161,13 +161,13 @@ def test_held_out_values_are_not_in_training(corpora):
 @pytest.mark.parametrize(
     "kind, value, expected", SPOKEN, ids=[str(case[:2]) for case in SPOKEN]
 )
-def test_values_are_spoken_as_people_do(kind, value, expected):
+def test_values_are_spoken(kind, value, expected):
     words = [say(kind, value, name) for name in LANGUAGES]
     assert " | ".join(words) == expected
 
 
 @pytest.mark.parametrize("languages", [("en", "nl"), ("en", "en"), "de"])
-def test_languages_are_refused_when_not_two_known_ones(tmp_path, languages):
+def test_wrong_languages_are_refused(tmp_path, languages):
     with pytest.raises(ValueError) as error:
         write_spoken_numbers(tmp_path, languages)
     assert str(error.value) == (
@@ -178,7 +178,7 @@ def test_languages_are_refused_when_not_two_known_ones(tmp_path, languages):
 
 
 @pytest.mark.parametrize("pairs", [0, 1.5, 10**6])
-def test_numbers_of_pairs_are_refused_when_out_of_range(tmp_path, pairs):
+def test_number_of_pairs_is_refused_when_out_of_range(tmp_path, pairs):
     with pytest.raises(ValueError) as error:
         write_spoken_numbers(tmp_path, validation_pairs=pairs)
     assert re.fullmatch(
@@ -189,7 +189,7 @@ def test_numbers_of_pairs_are_refused_when_out_of_range(tmp_path, pairs):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_missing_package_is_named_with_the_way_out(tmp_path, monkeypatch):
+def test_missing_package_is_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "num2words", None)
     with pytest.raises(InputError, match="num2words.*`pip install '..demo"):
         write_spoken_numbers(tmp_path)

@@ -53,7 +53,7 @@ def texts_of(folder):
     }
 
 
-def test_same_split_from_pairs_in_any_order(stored, tmp_path):
+def test_split_is_the_same_in_any_order(stored, tmp_path):
     pairs = [*TRAIN, *LEFT_OUT, *VAL, *TEST[::-1]]
     lines = []
     for number, chosen in enumerate((pairs, pairs[::-1] + TRAIN)):
@@ -69,7 +69,7 @@ def test_same_split_from_pairs_in_any_order(stored, tmp_path):
     assert lines[2].startswith("train: 3 pairs; 3 are left out")
 
 
-def test_spaces_and_accents_of_an_archive_are_normalized(stored, tmp_path):
+def test_spaces_and_accents_are_normalized(stored, tmp_path):
     (english, french), *rest = VAL + TEST
     changed = french.replace("ù", "u\u0300").replace(" ?", "\u202f?")
     pairs = [(f" {english.replace(' ', '  ')}", changed), *rest, (" ", "Rien.")]
@@ -78,7 +78,7 @@ def test_spaces_and_accents_of_an_archive_are_normalized(stored, tmp_path):
     assert texts_of(folder) == {"val": VAL, "test": TEST, "train": []}
 
 
-def test_archive_of_another_year_says_what_it_lacks(stored, tmp_path):
+def test_other_archive_reports_missing_pairs(stored, tmp_path):
     archive = write_archive(tmp_path / "a.zip", [*TRAIN, *VAL, *TEST[1:]])
     lines = []
     folder = split_tatoeba(archive, tmp_path, lines.append)
@@ -88,7 +88,7 @@ def test_archive_of_another_year_says_what_it_lacks(stored, tmp_path):
     assert texts_of(folder)["test"] == TEST[1:]
 
 
-def test_what_is_no_such_archive_is_refused(stored, tmp_path):
+def test_wrong_archive_is_refused(stored, tmp_path):
     path, output = tmp_path / "a.zip", tmp_path / "texts"
 
     def check(message):
@@ -111,7 +111,7 @@ def test_what_is_no_such_archive_is_refused(stored, tmp_path):
     check("line 2: not valid UTF-8")
 
 
-def test_texts_that_exist_are_kept(stored, tmp_path):
+def test_existing_texts_are_kept(stored, tmp_path):
     archive = write_archive(tmp_path / "a.zip", TRAIN + VAL + TEST)
     split_tatoeba(archive, tmp_path, lambda line: None)
     with pytest.raises(InputError, match="en-fr exists"):
@@ -119,13 +119,13 @@ def test_texts_that_exist_are_kept(stored, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["en-de", "en-fr"])
-def test_stored_pairs_are_as_many_as_cards_say(name):
+def test_stored_hashes_have_the_documented_number(name):
     val, test = (tatoeba._stored_hashes(name, part) for part in NAMES[:2])
     assert (len(val), len(test)) == (1500, 2000)
     assert len({*val, *test}) == 3500
     assert {len(each) for each in val + test} == {6}
 
 
-def test_hash_of_a_pair_is_the_one_of_its_example():
+def test_hash_of_a_pair_equals_its_example():
     pair = ("I know.", "Ich weiß.")
     assert f"'{pair_hash(pair).hex()}'" in pair_hash.__doc__

@@ -78,14 +78,14 @@ def things(variants, line):
     ],
     ids=["name", "number word", "time", "weekday", "amount", "year"],
 )
-def test_same_thing_stands_on_both_sides(variants, line):
+def test_inserted_thing_is_on_both_sides(variants, line):
     lowercase = ("tom", "Tom")
     found = set(things(variants, line)) - {lowercase}
     assert len(found) > 5
     assert all(source == target for source, target in found)
 
 
-def test_word_with_another_meaning_is_no_place(variants):
+def test_ambiguous_word_is_not_replaced(variants):
     line = ("Boston has a PLACE for Tom.", "Boston hat ein Geschenk für Tom.")
     assert things(variants, line) == []
 
@@ -100,7 +100,7 @@ def test_variants_have_other_forms(variants):
     assert alone
 
 
-def test_share_is_the_number_of_variants_per_line(tmp_path):
+def test_share_decides_the_number_of_variants(tmp_path):
     counts = write_variants(
         corpus_of(tmp_path, times=500), tmp_path / "new", share=0.5
     )
@@ -108,7 +108,7 @@ def test_share_is_the_number_of_variants_per_line(tmp_path):
     assert sum(counts.values()) == pytest.approx(0.5 * 3000, rel=0.1)
 
 
-def test_same_seed_gives_the_same_text(tmp_path):
+def test_seed_decides_the_variants(tmp_path):
     corpus = corpus_of(tmp_path)
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         write_variants(corpus, tmp_path / name, seed=seed)
@@ -122,7 +122,7 @@ def test_text_without_capitals_has_other_variants(tmp_path):
     assert counts["quoted"] and "lowercase" not in counts
 
 
-def test_unusable_input_is_named(tmp_path):
+def test_unusable_input_is_refused(tmp_path):
     corpus = corpus_of(tmp_path)
     with pytest.raises(InputError, match="new exists. Name a new folder"):
         (tmp_path / "new").mkdir()

@@ -181,7 +181,7 @@ def test_all_files_are_written(run, internet, output):
         assert words in err
 
 
-def test_nothing_is_done_again_when_complete(run, internet, output, room):
+def test_complete_corpus_is_not_made_again(run, internet, output, room):
     run()
     before = {name: (output / name).stat().st_mtime_ns for name in FILES}
     shutil.rmtree(output / "tensorflow_datasets")
@@ -197,7 +197,7 @@ def test_nothing_is_done_again_when_complete(run, internet, output, room):
 
 
 @pytest.mark.parametrize("name", ["train.de", "newstest2014.en"])
-def test_only_what_is_missing_is_made_again(name, run, internet, output):
+def test_only_missing_files_are_made_again(name, run, internet, output):
     run()
     other = output / ("newstest2014.en" if name == "train.de" else "train.de")
     before = other.stat().st_mtime_ns
@@ -209,7 +209,7 @@ def test_only_what_is_missing_is_made_again(name, run, internet, output):
     assert other.stat().st_mtime_ns == before
 
 
-def test_nothing_is_written_when_there_is_no_room(run, internet, output, room):
+def test_nothing_is_written_when_the_disk_is_full(run, internet, output, room):
     room["free"] = 2 * GIGABYTE
     status, _, err = run()
     assert status == 1
@@ -219,7 +219,7 @@ def test_nothing_is_written_when_there_is_no_room(run, internet, output, room):
     assert [path.name for path in output.iterdir()] == ["tensorflow_datasets"]
 
 
-def test_half_a_text_is_not_left_when_interrupted(
+def test_no_partial_text_is_left_when_interrupted(
     run, internet, output, monkeypatch
 ):
     def failing(*arguments):
@@ -238,9 +238,7 @@ def test_half_a_text_is_not_left_when_interrupted(
     assert internet.num_calls == 2
 
 
-def test_tensorflow_datasets_prepares_with_checksums(
-    run, internet, output, monkeypatch
-):
+def test_corpus_is_prepared_with_checksums(run, internet, output, monkeypatch):
     shutil.rmtree(output / "tensorflow_datasets")
     configs = []
 
@@ -263,7 +261,7 @@ def test_tensorflow_datasets_prepares_with_checksums(
     assert "train.en" not in os.listdir(output)
 
 
-def test_extra_is_named_when_the_package_is_missing(run, internet, monkeypatch):
+def test_missing_package_names_its_extra(run, internet, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "tensorflow_datasets", None)
     status, _, err = run()
     assert status == 1
@@ -276,7 +274,7 @@ def test_extra_is_named_when_the_package_is_missing(run, internet, monkeypatch):
 
 
 @pytest.mark.parametrize("state", ["cut", "text_cut"])
-def test_interrupted_download_of_a_test_set_has_a_way_out(
+def test_interrupted_test_set_download_is_explained(
     state, run, internet, output, archives
 ):
     dataset = DATASETS["wmt13"]
@@ -300,7 +298,7 @@ def test_interrupted_download_of_a_test_set_has_a_way_out(
     assert_complete(output)
 
 
-def test_test_set_that_cannot_be_had_is_named(run, internet, archives, output):
+def test_unavailable_test_set_is_refused(run, internet, archives, output):
     (url,) = DATASETS["wmt13"].data
     # Another archive than the known.
     internet.pages[url] = archives["wmt14/full"]

@@ -48,7 +48,7 @@ def test_pieces_are_joined_into_words(blank):
     assert found == ((0, 0), (1, 1), (2, 2), (2, 3))
 
 
-def test_end_is_no_word_and_nothing_is_aligned_to_it():
+def test_end_of_sentence_is_not_aligned():
     # Both words attend to the end most.
     attention = scores([2, 2, 2], 3)
     attention[..., 0, 1] = 0.5

@@ -195,7 +195,7 @@ def test_results_of_fixed_columns_are_those_of_growing_ones(
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_search_does_not_show_the_model_what_is_done(num_beams):
+def test_search_drops_finished_sentences(num_beams):
     # They go on to their limit, and those in the middle are done first.
     lengths = (8, 2, 4, 4, 6, 8, 8, 8, 8)
     sources = padded([[7] * (length - 1) + [1] for length in lengths])
@@ -211,7 +211,7 @@ def test_search_does_not_show_the_model_what_is_done(num_beams):
     assert model.sources[6] == sources[[0, 5, 6, 7, 8]].tolist()
 
 
-def test_sample_does_not_show_the_model_what_is_done():
+def test_sampling_drops_finished_sentences():
     sources = padded([[7] * length + [1] for length in (5, 1, 1)])
     model = Chain(TWOS)
     found = ra.sample(model, sources, num_results=3, max_extra_length=0)
@@ -228,7 +228,7 @@ def test_sample_does_not_show_the_model_what_is_done():
 @pytest.mark.parametrize(
     "size, k", [(1, 1), (13, 8), (64, 8), (101, 17), (8192, 100)]
 )
-def test_largest_are_those_of_keras(rng, size, k):
+def test_top_k_matches_keras(rng, size, k):
     values = rng.permutation(2 * 3 * size).reshape(2, 3, size)
     values = values.astype(np.float32) - 2 * size
     found, indices = top_k(keras.ops.convert_to_tensor(values), k)

@@ -85,7 +85,7 @@ def test_search_is_the_definition(ensemble, monkeypatch):
     assert_is_the_definition(ensemble, 3, 1)
 
 
-def test_one_model_is_itself_to_the_last_digit(peaked_model):
+def test_ensemble_of_one_model_is_that_model(peaked_model):
     def results(model):
         drawn = ra.sample(model, padded(SENTENCES), seed=2, max_length=10)
         found = beam_search(model, padded(SENTENCES))
@@ -139,7 +139,7 @@ def test_models_of_other_vocabularies_are_refused(
     ],
     ids=str,
 )
-def test_what_is_no_model_is_named(models, error, message):
+def test_wrong_model_is_named(models, error, message):
     with pytest.raises(error, match=message):
         ra.Ensemble(models)
 

@@ -123,7 +123,7 @@ def test_search_splits_only_when_told():
     assert drawn.text == split.text
 
 
-def test_one_translation_of_a_line_is_split_and_no_more():
+def test_lines_are_split_only_for_one_translation():
     translator = make_translator()
     text = "Go on. I see."
     for arguments in ({"num_results": 2}, {"target_prefixes": [""]}):
@@ -137,7 +137,7 @@ def test_one_translation_of_a_line_is_split_and_no_more():
         translator.search([text], split_sentences=True, return_attention=True)
 
 
-def test_model_may_be_one_that_splitting_hurts():
+def test_model_can_turn_splitting_off():
     translator = make_translator(split_sentences=False)
     translator.translate(["Go on. I see."])
     assert len(translator.model.searched) == 1
@@ -145,7 +145,7 @@ def test_model_may_be_one_that_splitting_hurts():
     assert len(translator.model.searched) == 3
 
 
-def test_unknown_language_is_said():
+def test_warning_is_given_when_the_language_is_unknown():
     translator = make_translator(source_language=None)
     with pytest.warns(UserWarning, match="the language of the source is unk"):
         translator.translate(["Go on. I see."])

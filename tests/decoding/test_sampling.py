@@ -76,9 +76,7 @@ def test_draws_depend_on_the_sentence_alone(
             assert_same([array[index : index + 1] for array in found], wanted)
 
 
-def test_longer_limit_goes_on_with_the_same_draws(
-    peaked_model, drawn, as_graph
-):
+def test_longer_limit_continues_the_same_draws(peaked_model, drawn, as_graph):
     shorter, _ = draw(peaked_model, ROWS, max_length=3)
     assert as_lists(drawn[0][:, :, :3]) == as_lists(shorter)
     assert drawn[0].shape[2] > 3
@@ -222,7 +220,7 @@ def test_lowest_temperatures_draw_the_likeliest(arguments):
 
 @pytest.mark.parametrize("temperature", [1e7, np.inf])
 @pytest.mark.parametrize("arguments", [{}, {"top_k": 17, "top_p": 1.0}])
-def test_highest_temperatures_draw_alike_among_the_allowed(
+def test_highest_temperatures_draw_uniformly_among_the_allowed(
     temperature, arguments
 ):
     (ids,), _ = draw(

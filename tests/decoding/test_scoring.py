@@ -82,7 +82,7 @@ def test_perplexity_is_per_token():
     assert ra.TranslationScore(-1e6, 1).perplexity == math.inf
 
 
-def test_no_pair_has_no_score_and_no_perplexity(translator):
+def test_no_pairs_give_no_scores(translator):
     assert ra.score_translations(translator, [], []) == []
     with pytest.raises(ValueError, match="`scores` must hold at least one"):
         ra.corpus_perplexity([])

@@ -25,7 +25,7 @@ def buckets_of(scores):
 @pytest.mark.parametrize(
     ("metric", "name"), [("bleu", "BLEU"), ("chrf", "chrF2"), ("ter", "TER")]
 )
-def test_scores_of_a_text_are_sacrebleus(metric, name):
+def test_corpus_scores_equal_sacrebleu(metric, name):
     function = getattr(sacrebleu, f"corpus_{metric}")
     score = ra.corpus_scores(HYPOTHESES, REFERENCES)[metric]
     assert score.score == function(HYPOTHESES, [REFERENCES]).score
@@ -36,7 +36,7 @@ def test_scores_of_a_text_are_sacrebleus(metric, name):
 
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf", "ter"])
-def test_scores_of_sentences_are_sacrebleus(metric):
+def test_sentence_scores_equal_sacrebleu(metric):
     function = getattr(sacrebleu, f"sentence_{metric}")
     scores = ra.sentence_scores(HYPOTHESES, REFERENCES)[metric]
     assert scores == [
@@ -48,7 +48,7 @@ def test_scores_of_sentences_are_sacrebleus(metric):
         assert scores[2] == pytest.approx(100)
 
 
-def test_metrics_case_and_tokenizer_are_as_asked_for():
+def test_metrics_case_and_tokenizer_are_chosen():
     cased, lowercased = (
         ra.corpus_scores(HYPOTHESES, REFERENCES, lowercase=lowercase)
         for lowercase in (False, True)
@@ -91,7 +91,7 @@ def test_unequal_numbers_of_lines_are_refused(function):
         function("a string", REFERENCES)
 
 
-def test_second_reference_counts():
+def test_second_reference_is_used():
     hypotheses = ["Ein Mann fährt mit dem Rad.", "Zwei Hunde spielen."]
     first = ["Ein Herr ist auf dem Fahrrad.", "Da sind Hunde."]
     for metric, score in ra.corpus_scores(
@@ -124,18 +124,18 @@ def test_second_reference_counts():
         ("12345", None, "char"),
     ],
 )
-def test_bleu_can_rise_with_the_fitting_tokenizer(line, language, tokenizer):
+def test_fitting_tokenizer_gives_full_bleu(line, language, tokenizer):
     assert fitting_tokenizer([line], language) == tokenizer
     score = ra.corpus_bleu([line], [line], tokenize=tokenizer)
     assert score.score == pytest.approx(100)
 
 
-def test_unknown_tokenizer_is_named():
+def test_unknown_tokenizer_is_refused():
     with pytest.raises(ValueError, match="tokenizer '13b'. Did you mean '13a'"):
         ra.corpus_bleu(HYPOTHESES, REFERENCES, tokenize="13b")
 
 
-def test_tokenizer_that_is_not_installed_names_its_extra(monkeypatch):
+def test_missing_tokenizer_names_its_extra(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ra.InputError, match=r"pip install 'sacrebleu\[ja\]'"):
         ra.corpus_bleu(HYPOTHESES, REFERENCES, tokenize="ja-mecab")
@@ -150,7 +150,7 @@ WRONG = [text.replace("Mann", "Kind") for text in RIGHT]
 MIXED = [pair[line % 2] for line, pair in enumerate(zip(RIGHT, WRONG))]
 
 
-def test_buckets_are_scored_as_texts_of_their_own():
+def test_buckets_are_scored_separately():
     scores = ra.bleu_by_length(SOURCES, MIXED, RIGHT, [5, 7, 12])
     # No source has 6 or 7 words.
     assert buckets_of(scores) == [
@@ -165,7 +165,7 @@ def test_buckets_are_scored_as_texts_of_their_own():
     assert scores[1].bleu < 90
 
 
-def test_one_bucket_has_the_score_of_the_text():
+def test_one_bucket_scores_the_whole_text():
     lowered = [text.lower() for text in MIXED]
     for how in ({}, {"lowercase": True, "tokenize": "char"}):
         [score] = ra.bleu_by_length(SOURCES, lowered, RIGHT, [], **how)
@@ -187,7 +187,7 @@ def test_buckets_have_about_equal_sizes_by_default(rng):
         assert buckets_of(same) == [(4, 4, 4, number)]
 
 
-def test_wrong_lengths_are_named():
+def test_wrong_lengths_are_refused():
     with pytest.raises(ValueError, match="`sources` and.*7 and 8"):
         ra.bleu_by_length(SOURCES[1:], MIXED, RIGHT)
     with pytest.raises(ValueError, match=r"must rise.*Received: \[5, 5\]"):
@@ -207,7 +207,7 @@ CUT_REFERENCES = [
 ]
 
 
-def test_moses_scores_lowercased_text_cut_before():
+def test_moses_scores_lowercased_tokenized_text():
     """Plain formula: lowercase, cut, and let sacreBLEU cut no more."""
     metric = sacrebleu.metrics.BLEU(tokenize="none")
     cutter = sacremoses.MosesTokenizer("de")
@@ -235,7 +235,7 @@ def test_moses_scores_lowercased_text_cut_before():
     assert second.score == pytest.approx(100)
 
 
-def test_moses_cuts_by_the_rules_of_the_language():
+def test_moses_tokenizes_by_language():
     # French leaves the apostrophe to the article, German parts them.
     texts = ["l'arc de l'homme d'ici"], ["l ' arc de l ' homme d ' ici"]
     french, german = (
@@ -245,7 +245,7 @@ def test_moses_cuts_by_the_rules_of_the_language():
     assert french < german == pytest.approx(100)
 
 
-def test_moses_is_refused_for_an_unknown_language_or_without_its_package(
+def test_moses_needs_a_known_language_and_its_package(
     monkeypatch,
 ):
     message = "knows. Received: 'dd'.* Known: as, .*de, "
@@ -260,7 +260,7 @@ def test_moses_is_refused_for_an_unknown_language_or_without_its_package(
 @pytest.mark.parametrize(
     ("language", "num_tokens"), [("de", 12103), ("fr", 13988)]
 )
-def test_references_have_the_published_number_of_tokens(language, num_tokens):
+def test_references_have_the_published_token_count(language, num_tokens):
     path = MULTI30K / f"test_2016_flickr.{language}.gz"
     with gzip.open(path, "rt", encoding="utf-8") as file:
         references = file.read().removesuffix("\n").split("\n")

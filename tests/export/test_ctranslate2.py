@@ -60,9 +60,7 @@ def run_example(run_python, folder, lines, code):
     return [as_line(text) for text in json.loads(printed)]
 
 
-def test_example_of_the_docstring_translates(
-    make_translator, tmp_path, run_python
-):
+def test_docstring_example_translates(make_translator, tmp_path, run_python):
     lines = inspect.getdoc(ra.export_ctranslate2).split("\n")
     start = next(i for i, line in enumerate(lines) if "Translator(" in line)
     stop = next(i for i, line in enumerate(lines) if "hypotheses[0]" in line)
@@ -95,7 +93,7 @@ def test_example_of_the_docstring_translates(
         ("int8_bfloat16", 0.06),
     ],
 )
-def test_quantised_probabilities_are_close(
+def test_quantized_log_probabilities_are_close(
     quantization, tolerance, make_translator, tmp_path
 ):
     translator = make_translator(sharpness=0.4, use_target_space_embedding=True)
@@ -108,7 +106,7 @@ def test_quantised_probabilities_are_close(
         np.testing.assert_array_equal(np.array(weight), array, weight.path)
 
 
-def test_quantised_files_are_smaller(make_translator, tmp_path):
+def test_quantized_files_are_smaller(make_translator, tmp_path):
     translator = make_translator(hidden_dim=62)
     sizes = {}
     for name in ("float32", "bfloat16", "int8_bfloat16"):
@@ -120,7 +118,7 @@ def test_quantised_files_are_smaller(make_translator, tmp_path):
     assert sizes["int8_bfloat16"] < 0.6 * sizes["bfloat16"]
 
 
-def test_missing_package_is_named(make_translator, tmp_path, monkeypatch):
+def test_missing_package_is_refused(make_translator, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(ra.InputError, match=r"pip install '\.\[ctranslate2"):
         ra.export_ctranslate2(make_translator(), tmp_path / "engine")
@@ -170,16 +168,14 @@ CASES = [
 
 
 @pytest.mark.parametrize("fields", CASES)
-def test_log_probabilities_are_the_model_s(fields, make_translator, tmp_path):
+def test_log_probabilities_equal_the_model(fields, make_translator, tmp_path):
     translator = make_translator(**fields)
     ra.export_ctranslate2(translator, tmp_path / "engine")
     errors = log_prob_errors(translator, engine_of(tmp_path / "engine"))
     assert np.abs(errors).max() < 2e-5
 
 
-def test_attention_is_the_mean_of_the_last_layer_s_heads(
-    make_translator, tmp_path
-):
+def test_attention_is_the_mean_of_the_last_heads(make_translator, tmp_path):
     translator = make_translator(num_decoder_layers=2)
     ra.export_ctranslate2(translator, tmp_path / "engine")
     vocabulary = translator.vocabulary
@@ -249,7 +245,7 @@ def test_subwords_translate_by_index(rng, tmp_path):
     ],
     ids=["tables_of_heads", "two_encodings"],
 )
-def test_model_that_cannot_be_expressed_is_refused(
+def test_unsupported_model_is_refused(
     fields, message, make_translator, tmp_path
 ):
     with pytest.raises(ra.InputError, match=message):
@@ -257,7 +253,7 @@ def test_model_that_cannot_be_expressed_is_refused(
     assert not any(tmp_path.iterdir())
 
 
-def test_what_is_wrong_is_named_in_a_line(
+def test_wrong_input_is_refused(
     make_translator, vocabularies, joined, tmp_path
 ):
     other, plain = make_translator(), make_translator()
@@ -276,7 +272,7 @@ def test_what_is_wrong_is_named_in_a_line(
     assert not any(tmp_path.iterdir())
 
 
-def test_two_vocabularies_are_told_apart(make_translator, tmp_path):
+def test_source_and_target_vocabularies_are_written(make_translator, tmp_path):
     translator = make_translator(
         share_embeddings="none", source_vocabulary_size=283
     )

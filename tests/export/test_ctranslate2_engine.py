@@ -1,6 +1,5 @@
 """CTranslate2 as the engine of a translator: the same strings as Keras."""
 
-import json
 import threading
 
 import ctranslate2
@@ -85,7 +84,7 @@ def check_scores(ours, found, alpha):
 # === What is found ===
 
 
-def test_greedy_translations_are_those_of_keras(several):
+def test_greedy_translations_equal_keras(several):
     # Batches of several sentences, one of which is cut; each has its limit.
     ours, theirs = both(
         several / "a", num_beams=1, max_source_length=12, batch_tokens=40
@@ -100,7 +99,7 @@ def test_greedy_translations_are_those_of_keras(several):
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
-def test_beams_are_scored_and_ranked_as_here(alpha, make_translator, tmp_path):
+def test_beams_are_scored_and_ranked(alpha, make_translator, tmp_path):
     talker = make_translator(output_bias=True)
     bias = np.array(talker.model.output_bias)
     bias[1] = 5  # Most translations end before they are too long.
@@ -120,7 +119,7 @@ def test_beams_are_scored_and_ranked_as_here(alpha, make_translator, tmp_path):
             assert len(one.token_ids) <= longest
 
 
-def test_prefixes_and_limits_hold(several):
+def test_prefixes_and_length_limits_hold(several):
     ours, theirs = both(several / "a", num_beams=1, max_length=6)
     prefixes = ["the", "", "a man", "two", "", "dogs run by", "the", "", "a"]
     arguments = (LINES, None, prefixes)
@@ -176,9 +175,7 @@ def test_every_vocabulary_translates(start, end, rng, tmp_path):
 
 
 @pytest.mark.large
-def test_table_of_positions_grows_with_what_is_asked_for(
-    make_translator, tmp_path
-):
+def test_position_table_grows_with_the_settings(make_translator, tmp_path):
     translator = make_translator(position_encoding="sinusoidal")
     ra.save_translator(translator, tmp_path / "model")
     settings = {"max_source_length": 1100, "max_length": 3}
@@ -202,7 +199,7 @@ def test_int8_is_close(several):
     assert same and 0 < max(same) < 1
 
 
-def test_bfloat16_needs_a_processor_that_computes_it(several):
+def test_bfloat16_is_refused_when_unsupported(several):
     arguments = {"directory": several / "a", "dtype": "bfloat16", **ENGINE}
     if "bfloat16" in ctranslate2.get_supported_compute_types("cpu"):
         assert ra.load_translator(**arguments).translate(SENTENCES)
@@ -214,9 +211,7 @@ def test_bfloat16_needs_a_processor_that_computes_it(several):
 # === The folder of converted models ===
 
 
-def test_model_is_converted_once_and_again_when_it_has_changed(
-    folder, several, exports, cache
-):
+def test_model_is_converted_again_when_changed(folder, several, exports, cache):
     before = {path: path.read_bytes() for path in folder.iterdir()}
     first = ra.load_translator(folder, **ENGINE).translate(LINES)
     assert ra.load_translator(folder, **ENGINE).translate(LINES) == first
@@ -233,11 +228,28 @@ def test_model_is_converted_once_and_again_when_it_has_changed(
     assert len(list(cache.rglob("model.bin"))) == 1
 
 
-@pytest.mark.parametrize("name", ["model.bin", "config.json", "origin.json"])
-def test_damaged_copy_is_made_again(name, folder, exports, cache):
+@pytest.mark.parametrize(
+    "name, change",
+    [
+        ("model.bin", lambda content: content[:20]),
+        ("config.json", lambda content: content[:20]),
+        ("origin.json", lambda content: content[:20]),
+        # Another CTranslate2 made it.
+        (
+            "origin.json",
+            lambda content: content.replace(
+                ctranslate2.__version__.encode(), b"0.0"
+            ),
+        ),
+    ],
+    ids=["model", "config", "origin", "version"],
+)
+def test_unusable_copy_is_converted_again(name, change, folder, exports, cache):
     expected = ra.load_translator(folder, **ENGINE).translate(LINES)
     (file,) = cache.rglob(name)
-    file.write_bytes(file.read_bytes()[:20])
+    content = file.read_bytes()
+    file.write_bytes(change(content))
+    assert file.read_bytes() != content
     assert ra.load_translator(folder, **ENGINE).translate(LINES) == expected
     assert len(exports) == 2
 
@@ -259,7 +271,7 @@ def test_interrupted_conversion_leaves_nothing(folder, cache, monkeypatch):
     assert [path.name for path in place.iterdir()] == ["float32"]
 
 
-def test_two_at_once_convert_once(folder, exports):
+def test_simultaneous_loads_convert_once(folder, exports):
     # Locks are of open files: those of threads are as those of processes.
     found = []
     threads = [
@@ -276,7 +288,7 @@ def test_two_at_once_convert_once(folder, exports):
     assert found[0].translate(LINES) == found[1].translate(LINES)
 
 
-def test_cache_that_cannot_be_written_is_named(folder, cache):
+def test_unwritable_cache_is_refused(folder, cache):
     cache.write_text("no folder")
     with pytest.raises(ra.InputError, match="variable RELATIVE_ATTENTION_C"):
         ra.load_translator(folder, **ENGINE)
@@ -297,7 +309,7 @@ def test_cache_that_cannot_be_written_is_named(folder, cache):
     ],
     ids=["sample", "attention", "score", "view", "export", "save"],
 )
-def test_what_the_engine_lacks_is_refused(use, several, tmp_path):
+def test_unsupported_use_is_refused(use, several, tmp_path):
     translator = ra.load_translator(several / "a", **ENGINE)
     with pytest.raises(ra.InputError, match="without `engine`") as error:
         use(translator, tmp_path / "output")
@@ -316,7 +328,7 @@ def test_what_the_engine_lacks_is_refused(use, several, tmp_path):
         ("a", {**ENGINE, "threads": 0}, "`threads` must be at least 1"),
     ],
 )
-def test_wrong_arguments_are_refused_before_work(
+def test_wrong_arguments_are_refused(
     names, settings, message, several, exports
 ):
     with pytest.raises(ValueError, match=message):
@@ -324,18 +336,9 @@ def test_wrong_arguments_are_refused_before_work(
     assert not exports
 
 
-def test_model_that_cannot_be_expressed_is_refused(
-    make_translator, tmp_path, exports
-):
+def test_unsupported_model_is_refused(make_translator, tmp_path, exports):
     translator = make_translator(share_relations_across_heads=False)
     ra.save_translator(translator, tmp_path / "model")
     with pytest.raises(ra.InputError, match="Leave out `engine`"):
         ra.load_translator(tmp_path / "model", **ENGINE)
     assert not exports
-
-
-def test_origin_names_what_decides(folder, cache):
-    ra.load_translator(folder, **ENGINE)
-    (origin,) = cache.rglob("origin.json")
-    content = json.loads(origin.read_text())
-    assert content["versions"] == [ra.__version__, ctranslate2.__version__]

@@ -49,7 +49,7 @@ def assert_exported(model, runtime, tmp_path, batches):
 
 @RUNTIMES
 @pytest.mark.parametrize("length", [None, 9])
-def test_layers_give_the_numbers_of_keras(rng, tmp_path, length, runtime):
+def test_layers_equal_keras(rng, tmp_path, length, runtime):
     layers = [
         ra.SelfAttention(N, H),
         ra.RelativeSelfAttention(N, H, K),
@@ -87,7 +87,7 @@ def test_layers_give_the_numbers_of_keras(rng, tmp_path, length, runtime):
 
 
 @RUNTIMES
-def test_transformer_gives_the_numbers_of_keras(rng, tmp_path, runtime):
+def test_transformer_equals_keras(rng, tmp_path, runtime):
     model = ra.Transformer(
         ra.TransformerConfig(
             V,

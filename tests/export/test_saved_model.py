@@ -132,9 +132,7 @@ def check_scores(scores, found):
         for name in BATCHES
     ],
 )
-def test_strings_are_translated_as_by_the_translator(
-    batch, translator, request
-):
+def test_translations_equal_the_translator(batch, translator, request):
     # The second process starts when asked.
     served = request.getfixturevalue(
         "served" if batch in BRIEF else "served_others"
@@ -154,19 +152,19 @@ def test_strings_are_translated_as_by_the_translator(
         assert scores[len(found) :] == [-1e7] * num_missing
 
 
-def test_blanks_that_a_translation_begins_with_are_kept(served):
+def test_leading_blanks_of_a_translation_are_kept(served):
     texts = served["serving_default ordinary"]["translations"]
     # That they are the translator's, the tests above have shown.
     assert [text[:2] == "  " for text in texts] == [True, False, False]
     assert len(set(texts)) == 3
 
 
-def test_what_is_not_utf8_is_read_as_replacement_characters(translator, served):
+def test_invalid_utf8_becomes_replacement_characters(translator, served):
     found = translator.search(list(INVALID.values()))
     check_best(served["serving_default invalid"], found)
 
 
-def test_ids_are_those_of_beam_search(translator, served):
+def test_token_ids_equal_beam_search(translator, served):
     expected = ra.beam_search(
         translator.model,
         np.array(SOURCE_IDS),
@@ -185,7 +183,7 @@ def test_ids_are_those_of_beam_search(translator, served):
 
 
 @pytest.mark.large
-def test_warmup_requests_are_what_tensorflow_serving_reads(exported):
+def test_warmup_requests_are_readable(exported):
     import tensorflow as tf
     from tensorflow_serving.apis import prediction_log_pb2
 
@@ -204,7 +202,7 @@ def test_warmup_requests_are_what_tensorflow_serving_reads(exported):
 
 
 @pytest.mark.large
-def test_half_precision_and_two_vocabularies(exported, tmp_path):
+def test_float16_export_with_two_vocabularies(exported, tmp_path):
     """In one export, since each takes seconds."""
     fields = {"source_vocabulary_size": 279, "share_embeddings": "target"}
     settings = {
@@ -249,7 +247,7 @@ def size_of_weights(folder):
 
 
 @pytest.mark.large
-def test_ids_alone_need_neither_vocabulary_nor_tensorflow_text(tmp_path):
+def test_token_ids_only_needs_no_tensorflow_text(tmp_path):
     subwords = ra.SubwordVocabulary(b"<pad>_\n<EOS>_\na_\nb_\n")
     translator = ra.Translator(make_model(), subwords, num_beams=1)
     folder = tmp_path / "1"
@@ -276,14 +274,14 @@ def test_ids_alone_need_neither_vocabulary_nor_tensorflow_text(tmp_path):
     ],
     ids=["too_few", "too_many", "dtype", "a_string"],
 )
-def test_wrong_argument_is_named(arguments, message, translator, tmp_path):
+def test_wrong_argument_is_refused(arguments, message, translator, tmp_path):
     with pytest.raises((ValueError, TypeError), match=message):
         ra.export_saved_model(translator, tmp_path / "new", **arguments)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("side", ["vocabulary", "source_vocabulary"])
-def test_vocabulary_that_needs_python_is_refused(side, translator, tmp_path):
+def test_vocabulary_in_python_is_refused(side, translator, tmp_path):
     vocabularies = {
         "vocabulary": translator.vocabulary,
         "source_vocabulary": translator.vocabulary,
@@ -297,7 +295,7 @@ def test_vocabulary_that_needs_python_is_refused(side, translator, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_missing_is_named_before_any_work(
+def test_missing_package_or_backend_is_refused(
     translator, tmp_path, monkeypatch
 ):
     monkeypatch.setitem(sys.modules, "tensorflow_serving", None)
@@ -313,7 +311,7 @@ def test_what_is_missing_is_named_before_any_work(
 
 
 @pytest.mark.large
-def test_ensemble_is_exported_whole(several, tmp_path):
+def test_ensemble_is_exported(several, tmp_path):
     translator = ra.load_translator([several / "a", several / "c"])
     ra.export_saved_model(translator, tmp_path / "exported")
     sentences = ["a man rides the bike", "two red dogs", ""]

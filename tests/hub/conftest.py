@@ -38,10 +38,3 @@ def preset(joint, tmp_path_factory):
     folder = tmp_path_factory.mktemp("presets") / "joint"
     joint.save_to_preset(folder)
     return folder
-
-
-@pytest.fixture
-def in_joint(joint):
-    """`joint`, compiled with the defaults again when a test is done."""
-    yield joint
-    joint.compile()

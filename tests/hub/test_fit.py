@@ -72,7 +72,7 @@ def test_fit_on_strings_is_fit_on_their_ids(separate):
 
 
 @pytest.mark.large
-def test_losses_and_metrics_of_others_work(joint):
+def test_other_losses_and_metrics_work(joint):
     task = make_task()
     compiled(
         task,
@@ -136,7 +136,7 @@ def test_tensors_of_strings_are_read_as_lists(joint):
 # === Bad input ===
 
 
-def test_texts_that_do_not_belong_together_are_refused(joint):
+def test_unequal_numbers_of_texts_are_refused(joint):
     with pytest.raises(ra.InputError, match="7 of `encoder_text`, 2 of"):
         joint.fit({"encoder_text": SOURCES, "decoder_text": TARGETS[:2]})
     with pytest.raises(ra.InputError, match="2 of `sample_weight`"):

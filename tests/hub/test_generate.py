@@ -69,7 +69,7 @@ def test_logits_and_translations_are_those_of_the_translator(task, translator):
 
 @pytest.mark.large
 @pytest.mark.parametrize("fields", PRESETS)
-def test_every_architecture_is_the_same(fields):
+def test_translations_are_the_same_for_every_architecture(fields):
     translator = make_translator(**fields)
     task = ra.hub.TranslationLM.from_translator(translator)
     assert_same_logits(task, translator)
@@ -97,7 +97,7 @@ def test_inputs_may_be_data_sets(joint):
 
 
 @pytest.mark.large
-def test_translation_goes_on_from_what_is_given(joint):
+def test_translation_continues_a_given_beginning(joint):
     sources, starts = SOURCES[:3], ["the red", "", "a man"]
     expected = joint.translator.translate(sources, target_prefixes=starts)
     batch = {"encoder_text": sources, "decoder_text": starts}
@@ -108,7 +108,7 @@ def test_translation_goes_on_from_what_is_given(joint):
     assert rest == found[0].removeprefix("the red").lstrip() != found[0]
 
 
-def test_longest_length_is_kept(joint):
+def test_max_length_limits_translations(joint):
     translator = joint.translator
     translator.max_length = 3
     expected = translator.translate(SOURCES)
@@ -117,7 +117,7 @@ def test_longest_length_is_kept(joint):
 
 
 @pytest.mark.large
-def test_ids_alone_are_generated_without_a_preprocessor(joint):
+def test_ids_are_generated_without_a_preprocessor(joint):
     task = ra.hub.TranslationLM(joint.backbone, num_beams=3)
     ((inputs, _),) = id_batches(make_translator(), len(SOURCES))
     found = task.generate(kerashub_inputs(inputs))
@@ -139,62 +139,30 @@ def test_ids_alone_are_generated_without_a_preprocessor(joint):
         task.translator  # noqa: B018
 
 
-# === Samplers of KerasHub ===
-
-
-@pytest.mark.large
-def test_greedy_sampler_is_a_search_with_one_beam(in_joint):
-    sentences = ["a man rides the bike", "", "dogs"]
-    translator = in_joint.translator
-    translator.num_beams, translator.max_length = 1, 5
-    # A sampler has the batch's limit.
-    translator.max_extra_length = 50
-    # A translation that has no end is a line, too.
-    expected = translator.translate(sentences)
-    in_joint.compile(sampler=keras_hub.samplers.GreedySampler())
-    assert in_joint.generate(sentences, max_length=5) == expected
-    assert expected[0] and not expected[1]
-
-
-@pytest.mark.parametrize(
-    "sampler",
-    [
-        "top_k",
-        pytest.param("beam", marks=pytest.mark.large),
-        pytest.param("contrastive", marks=pytest.mark.large),
-    ],
-)
-def test_samplers_of_every_kind_work(in_joint, sampler):
-    in_joint.compile(sampler=sampler)
-    texts = in_joint.generate(SOURCES[:2], max_length=4)
-    assert len(texts) == 2 and all(isinstance(text, str) for text in texts)
-
-
-@pytest.mark.only_on("tensorflow", reason="it counts graphs of TensorFlow")
-def test_sampler_is_compiled_once_for_all_lengths_of_a_bucket(in_joint):
-    in_joint.compile(sampler="greedy")
-    for length in range(1, 7):
-        in_joint.generate(["x" * length])
-    generate = in_joint.generate_function
-    assert generate.experimental_get_tracing_count() == 1
-    in_joint.generate(["x" * 7])
-    assert in_joint.generate_function is generate
-    assert generate.experimental_get_tracing_count() == 2
-
-
 # === Bad input ===
 
 
-@pytest.mark.parametrize("sampler", ["beam_search", "greedy"])
-def test_source_over_the_limit_is_refused(in_joint, sampler):
-    in_joint.compile(sampler=sampler)
+def test_source_over_the_limit_is_refused(joint):
     # Spelt in bytes.
     longest = "x" * 58
-    rows = in_joint.preprocessor.source_rows([longest, "x" * 60])
+    rows = joint.preprocessor.source_rows([longest, "x" * 60])
     assert [len(row) for row in rows] == [59, 61]
-    assert len(in_joint.generate([longest], max_length=2)) == 1
+    assert len(joint.generate([longest], max_length=2)) == 1
     with pytest.raises(ra.InputError, match="at most 60 .*62 in item 1.*=62"):
-        in_joint.generate(["dogs", "x" * 60])
+        joint.generate(["dogs", "x" * 60])
+
+
+def test_sampler_of_kerashub_is_refused_or_ignored_in_a_file(joint):
+    sampler = keras_hub.samplers.GreedySampler()
+    for given in ("top_k", sampler):
+        with pytest.raises(ra.InputError, match='must be "beam_search"'):
+            joint.compile(sampler=given)
+    expected = joint.generate(SOURCES[0])
+    config = joint.get_compile_config()
+    config["sampler"] = keras_hub.samplers.serialize(sampler)
+    with pytest.warns(UserWarning, match="generates by beam search now"):
+        joint.compile_from_config(config)
+    assert joint.generate(SOURCES[0]) == expected
 
 
 def test_wrong_inputs_are_refused_in_a_line(joint):

@@ -70,7 +70,7 @@ def test_task_comes_back_as_it_was(task, translator, tmp_path):
     assert again.get_config()["num_beams"] == 3
 
 
-def test_kerashubs_own_classes_find_ours(preset, joint):
+def test_classes_of_kerashub_load_ours(preset, joint):
     for name, cls in CLASSES.items():
         found = cls.from_preset(str(preset))
         assert type(found) is getattr(ra.hub, name)
@@ -89,11 +89,6 @@ def test_preset_loads_in_a_new_process(preset, joint, generated_alone):
 
 @pytest.mark.large
 def test_keras_file_loads_in_a_new_process(joint, tmp_path, generated_alone):
-    joint.compile(sampler="greedy")
-    joint.save(tmp_path / "sampled.keras")
-    loaded = keras.models.load_model(tmp_path / "sampled.keras")
-    assert isinstance(loaded.sampler, keras_hub.samplers.GreedySampler)
-    joint.compile()
     joint.save(tmp_path / "task.keras")
     found = generated_alone("keras.models.load_model", tmp_path / "task.keras")
     assert found == joint.generate(SOURCES)
@@ -202,7 +197,7 @@ PLACES = (
 
 @pytest.mark.parametrize("attack", [LAMBDA, MODULE], ids=["lambda", "module"])
 @pytest.mark.parametrize("place", PLACES)
-def test_a_strangers_folder_runs_no_code(
+def test_no_code_runs_when_an_untrusted_folder_is_loaded(
     copy, tmp_path, monkeypatch, attack, place
 ):
     """Whatever a config names, nothing is imported or run for it."""
@@ -230,7 +225,9 @@ def test_a_strangers_folder_runs_no_code(
     assert "stranger" not in sys.modules
 
 
-def test_a_strangers_folder_reads_no_other_file(copy, tmp_path):
+def test_no_other_file_is_read_when_an_untrusted_folder_is_loaded(
+    copy, tmp_path
+):
     secret = tmp_path / "secret.model"
     vocabulary = copy / "assets" / "tokenizer" / "vocabulary.spm"
     secret.write_bytes(vocabulary.read_bytes())
@@ -254,7 +251,7 @@ def message_of(preset, **arguments):
     return str(error.value)
 
 
-def test_what_is_no_preset_is_refused(tmp_path, copy):
+def test_missing_or_damaged_preset_is_refused(tmp_path, copy):
     assert "No preset at" in message_of(tmp_path / "nothing")
     assert "Did you mean 'multi30k_en_de_tiny_relative'?" in message_of(
         "multi30k_en_de_tiny_relativ"
@@ -297,10 +294,10 @@ def test_tokenizer_without_our_ids_is_refused(copy):
     assert "is not a SentencePiece model" in message_of(copy)
 
 
-def test_parts_that_do_not_belong_together_are_refused(joint):
+def test_mismatched_parts_are_refused(joint):
     other = make_translator(separate=True).source_vocabulary
     tokenizer = ra.hub.TranslationTokenizer.from_vocabulary(other)
-    with pytest.raises(ra.InputError, match="290 pieces, the backbone 281"):
+    with pytest.raises(ra.InputError, match="290 pieces, the model 281"):
         ra.hub.TranslationLM(
             joint.backbone, ra.hub.TranslationPreprocessor(tokenizer)
         )
@@ -317,7 +314,7 @@ def test_parts_that_do_not_belong_together_are_refused(joint):
         ra.hub.TranslationPreprocessor(None)
 
 
-def test_translators_that_make_no_task_are_refused(joined):
+def test_unsupported_translator_is_refused(joined):
     with pytest.raises(ra.InputError, match="Ensemble"):
         ra.hub.TranslationLM.from_translator(joined)
     words = ra.TokenVocabulary.train(["a b c"], 20)
@@ -326,7 +323,7 @@ def test_translators_that_make_no_task_are_refused(joined):
 
 
 @pytest.mark.parametrize("name", ["config.json", "task.json"])
-def test_config_of_a_far_larger_model_builds_nothing(name, copy):
+def test_model_is_not_built_when_its_config_is_too_large(name, copy):
     def enlarge(content):
         backbone = content["config"].get("backbone", content)
         backbone["config"]["num_encoder_layers"] = 1_000_000

@@ -92,7 +92,7 @@ def card_of(folder):
 
 
 @pytest.mark.large
-def test_what_is_uploaded_translates_and_its_card_says_what(hub, task, folder):
+def test_uploaded_preset_translates_and_has_a_card(hub, task, folder):
     loaded = keras_hub.models.Seq2SeqLM.from_preset("hf://me/mine")
     expected = ra.load_translator(folder).translate(SOURCES)
     assert loaded.generate(SOURCES) == expected
@@ -114,7 +114,7 @@ def test_what_is_uploaded_translates_and_its_card_says_what(hub, task, folder):
 
 
 @pytest.mark.large
-def test_card_of_other_weights_claims_no_score(hub, task):
+def test_card_has_no_score_when_weights_changed(hub, task):
     head, body = card_of(hub.root / "me" / "other")
     assert head["license"] == "mit" and "metrics" not in head
     assert "BLEU" not in body and "A start." not in body
@@ -122,7 +122,7 @@ def test_card_of_other_weights_claims_no_score(hub, task):
 
 
 @pytest.mark.large
-def test_what_a_hub_refuses_is_said_in_a_line(hub, task):
+def test_error_is_one_line_when_a_hub_refuses(hub, task):
     (hub.root / "me" / "strange").mkdir()
     (hub.root / "me" / "strange" / "config.json").write_text(
         '{"registered_name": "a>B", "config": {}}'

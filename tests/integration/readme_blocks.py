@@ -13,12 +13,11 @@ README = ROOT / "README.md"
 # they share, a model that is trained, is made once.
 _GUIDES = (
     "install layer translate train languages clusters resume decode evaluate "
-    "export positions faq"
+    "export positions faq serve"
 )
 # These have tests of their own.
 OTHER_GUIDES = (
-    "adapters_and_int8 attention_view commands jax keras_hub large_jobs "
-    "recipes serve"
+    "adapters_and_int8 attention_view commands jax keras_hub large_jobs recipes"
 )
 _MOVING_IN = "tensor2tensor opennmt_tf multi_head_attention differences"
 PAGES = [

@@ -61,5 +61,5 @@ print("done")
 # A process for each, as it is one setting for all of a process.
 @pytest.mark.large
 @pytest.mark.parametrize("name", ["float64", "float16"])
-def test_masks_decoding_and_training_work(name, run_python):
+def test_layers_decoding_and_training_work(name, run_python):
     assert run_python(SCRIPT, name, KERAS_BACKEND="tensorflow")

@@ -9,10 +9,10 @@ import pytest
 import relative_attention as ra
 from tests.export.fresh_process import serve
 from tests.serve.client import client_of
+from tests.small_models import CLEAN
+from tests.small_models import FORMS
 from tests.small_models import make_model
 from tests.small_models import train_vocabulary
-from tests.text_forms import CLEAN
-from tests.text_forms import FORMS
 
 TEXTS = list(FORMS.values())
 SAME = [CLEAN] * len(TEXTS)
@@ -49,26 +49,26 @@ def folder(translator, tmp_path_factory):
     return folder
 
 
-def test_translator(translator, translation):
+def test_translator_cleans_its_input(translator, translation):
     (n_best,) = translator.translate([CLEAN], num_results=3)
     assert translator.translate(TEXTS) == [translation] * len(TEXTS)
     assert translator.translate(TEXTS, num_results=3) == [n_best] * len(TEXTS)
     assert translator.translate(["\ufeff\u200b \r\n"]) == [""]
 
 
-def test_prefixes(translator):
+def test_prefixes_are_cleaned(translator):
     expected = translator.search(OTHERS, target_prefixes=SAME)
     assert translator.search(OTHERS, target_prefixes=TEXTS) == expected
 
 
-def test_scores(translator):
+def test_scored_texts_are_cleaned(translator):
     for pair in ((TEXTS, OTHERS), (OTHERS, TEXTS)):
         clean = [SAME if text is TEXTS else text for text in pair]
         expected = ra.score_translations(translator, *clean)
         assert ra.score_translations(translator, *pair) == expected
 
 
-def test_attention_view(translator):
+def test_attention_view_cleans_its_input(translator):
     def numbers(*pair):
         view = ra.plot.attention_view(translator, *pair)
         # After the sentences, which are shown as they are.
@@ -80,7 +80,7 @@ def test_attention_view(translator):
         assert numbers(text, "a  man\n") == expected
 
 
-def test_training_text_and_vocabulary(translator, tmp_path):
+def test_training_text_is_cleaned(translator, tmp_path):
     ids = {}
     for name, lines in (("clean", SAME), ("others", TEXTS)):
         # Files have their own rules for line ends.
@@ -103,7 +103,7 @@ def test_training_text_and_vocabulary(translator, tmp_path):
     assert ids["clean vocabulary"] == ids["others vocabulary"]
 
 
-def test_command(folder, translation, run_python):
+def test_command_cleans_its_input(folder, translation, run_python):
     script = (
         "import sys; from relative_attention.cli import main\n"
         "sys.stdin = open(sys.argv.pop(1)); sys.exit(main())\n"
@@ -116,7 +116,7 @@ def test_command(folder, translation, run_python):
     assert printed.split("\n") == [*[translation] * len(TEXTS), ""]
 
 
-def test_server(folder, translation):
+def test_server_cleans_its_input(folder, translation):
     from relative_attention.serve import load_models
 
     with client_of(load_models({"mine": folder})) as client:
@@ -127,7 +127,7 @@ def test_server(folder, translation):
 
 
 @pytest.mark.only_on("tensorflow", reason="SavedModels are TensorFlow's")
-def test_saved_model(translator, translation, tmp_path):
+def test_saved_model_cleans_its_input(translator, translation, tmp_path):
     ra.export_saved_model(translator, tmp_path / "saved")
     texts = [*TEXTS, "\ufeff\u200b"]
     answer = serve(
@@ -140,7 +140,7 @@ def test_saved_model(translator, translation, tmp_path):
 
 
 @pytest.mark.only_on("tensorflow", reason="data sets are TensorFlow's")
-def test_kerashub(translator):
+def test_kerashub_task_cleans_its_input(translator):
     import tensorflow as tf
 
     preprocessor = ra.hub.TranslationPreprocessor.from_translator(translator)

@@ -12,9 +12,6 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from benchmarks.decoding.int8_quality import describe
-from benchmarks.harness.results import RESULTS
-from benchmarks.harness.results import Result
 from relative_attention.cli import parse
 from tests.integration.readme_blocks import ROOT
 from tests.integration.readme_blocks import blocks
@@ -55,10 +52,6 @@ def test_blocks_run_in_order_and_print_what_they_say(
 
 
 # === Adapters and int8 ===
-
-
-def test_the_table_is_that_of_the_stored_result():
-    assert describe(Result.read(RESULTS / "int8_quality.json")) in ADAPTERS
 
 
 @pytest.mark.int8

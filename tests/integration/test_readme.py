@@ -173,6 +173,9 @@ SHELL = {
     "relative-attention": check_command,
     # `test_fresh_environments.py` does.
     "export": lambda words, request: None,
+    # `tests/serve/test_server_process.py` does.
+    "openssl": lambda words, request: None,
+    "curl": lambda words, request: None,
 }
 
 
@@ -228,14 +231,14 @@ def check_job(script, hosts, index, request):
     """Run a script with stand-ins for what starts processes.
 
     It must call `relative-attention` with arguments that it knows, and with
-    a `TF_CONFIG` that names two machines and which one it is.
+    the variables of TensorFlow or JAX for two machines and which one it is.
     """
     folder = request.getfixturevalue("tmp_path")
     stand_ins = {
         "scontrol": 'echo "first\nsecond"',
         "srun": '"$@"',
         "relative-attention": f'"{sys.executable}" -c "import os, sys, json; '
-        "json.dump([os.environ['TF_CONFIG'], sys.argv[1:]], "
+        "json.dump([dict(os.environ), sys.argv[1:]], "
         f"open('{folder}/called', 'w'))\" \"$@\"",
     }
     for name, body in stand_ins.items():
@@ -247,15 +250,24 @@ def check_job(script, hosts, index, request):
             **os.environ,
             "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
             "SLURM_PROCID": str(index),
+            "SLURM_NTASKS": "2",
             "JOB_COMPLETION_INDEX": str(index),
         },
         check=True,
     )
-    config, arguments = json.loads((folder / "called").read_text())
-    assert json.loads(config) == {
-        "cluster": {"worker": hosts},
-        "task": {"type": "worker", "index": index},
-    }
+    variables, arguments = json.loads((folder / "called").read_text())
+    if "KERAS_BACKEND=jax" in script[-1]:
+        prefix = "KERAS_DISTRIBUTION_"
+        assert {k: v for k, v in variables.items() if prefix in k} == {
+            f"{prefix}JOB_ADDRESSES": hosts[0],
+            f"{prefix}NUM_PROCESSES": "2",
+            f"{prefix}PROCESS_ID": str(index),
+        }
+    else:
+        assert json.loads(variables["TF_CONFIG"]) == {
+            "cluster": {"worker": hosts},
+            "task": {"type": "worker", "index": index},
+        }
     assert parse_words(["relative-attention", *arguments]).resume
 
 
@@ -315,7 +327,7 @@ def is_brief(block):
     """Whether to check it takes less than a second, and no training."""
     language, text = block
     if language == "shell":
-        quick = "make", "pip", "export"
+        quick = "make", "pip", "export", "openssl", "curl"
         return all(words[0] in quick for words in shell_lines(text))
     return language != "python"
 

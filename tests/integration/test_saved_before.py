@@ -1,4 +1,4 @@
-"""What 51ab9de saved loads, gives the same and resumes the same.
+"""What 51ab9de saved loads, and gives the same.
 
 The files are in `tests/saved_before`, whose page says how they were made.
 """
@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.models.weights import load_arrays
 
 FOLDER = pathlib.Path(__file__).parents[1] / "saved_before"
 NOT_ON_JAX = pytest.mark.only_on(
@@ -88,97 +87,6 @@ def test_translations_of_a_model_folder(translator, folder, expected):
     )
     for name, value in expected.get("settings", {}).items():
         assert getattr(translator, name) == value
-
-
-@pytest.fixture
-def run(tmp_path):
-    """A copy of the run."""
-    return pathlib.Path(shutil.copytree(FOLDER / "run", tmp_path / "run"))
-
-
-def assert_same_weights(found, expected):
-    """Equal but for what rounding makes of ten updates of Adam.
-
-    An update moves a weight by the learning rate, below .01 here, times a mean
-    of gradients over their root mean square. A gradient is a sum over the 512
-    tokens of a batch, off by at most that many roundings of half an eps; as
-    much again is allowed for what the updates before have moved.
-    """
-    bound = 10 * 0.01 * 512 * np.finfo("float32").eps
-    assert found.keys() == expected.keys()
-    for name, array in found.items():
-        np.testing.assert_allclose(
-            array, expected[name], rtol=0, atol=bound, err_msg=name
-        )
-
-
-def checkpoint_weights(run, steps):
-    return load_arrays(
-        run / "checkpoints" / f"step-{steps:08}" / "model.safetensors"
-    )
-
-
-@pytest.mark.large
-@pytest.mark.only_on("tensorflow", reason="other backends draw other dropout")
-def test_finished_run_resumes_with_more_updates(run, expected):
-    steps = expected["resumed"]["steps"]
-    recipe = ra.Recipe.load(run / "recipe.yaml")
-    ra.train(
-        recipe.override([f"training.steps={steps}"]),
-        run,
-        data_directory=FOLDER / "corpus",
-        resume=True,
-    )
-    history = json.loads((run / "history.json").read_text("utf-8"))
-    losses = [epoch["val_loss"] for epoch in history]
-    assert_same(losses, expected["resumed"]["val_loss"])
-    prefix = "resumed/"
-    wanted = {
-        name.removeprefix(prefix): array
-        for name, array in expected.items()
-        if name.startswith(prefix)
-    }
-    assert_same_weights(checkpoint_weights(run, steps), wanted)
-
-
-@pytest.mark.large
-@pytest.mark.only_on("tensorflow", reason="other backends draw other dropout")
-def test_run_resumes_in_the_middle_of_an_epoch(run):
-    # As if it had been killed before its last checkpoint.
-    shutil.rmtree(run / "checkpoints" / "step-00001000")
-    for name in ("results.json", "best.safetensors", "model.safetensors"):
-        (run / name).unlink()
-    before = json.loads((run / "history.json").read_text("utf-8"))
-    ra.train(
-        ra.Recipe.load(run / "recipe.yaml"),
-        run,
-        data_directory=FOLDER / "corpus",
-        resume=True,
-    )
-    history = json.loads((run / "history.json").read_text("utf-8"))
-    assert [epoch["step"] for epoch in history] == [500, 1000]
-    # What is measured while training begins again where it resumes.
-    for name in ("val_loss", "val_accuracy", "val_tokens", "learning_rate"):
-        assert_same(history[1][name], before[1][name])
-    assert_same_weights(
-        checkpoint_weights(run, 1000), checkpoint_weights(FOLDER / "run", 1000)
-    )
-
-
-def test_finished_study_trains_nothing(expected, tmp_path, monkeypatch):
-    # Its recipe is named as it is seen from there.
-    monkeypatch.chdir(FOLDER)
-    results = tmp_path / "small_study.json"
-    shutil.copyfile("study/small_study.json", results)
-    lines = []
-    table = ra.run_study(
-        ra.find_study("study/small_study.yaml"),
-        output=tmp_path / "runs",
-        results=results,
-        report=lines.append,
-    )
-    assert [row["bleu"] for row in table] == expected["study"]
-    assert not lines and not (tmp_path / "runs").exists()
 
 
 with np.load(FOLDER / "expected.npz") as _arrays:

@@ -30,7 +30,7 @@ def names(archive):
     return {name.partition("/")[2] for name in archive.getnames()}
 
 
-def test_whoever_has_the_sdist_can_test_it(names):
+def test_source_distribution_has_its_tests(names):
     for folder in ("tests", "notebooks", "benchmarks", "models"):
         files = {
             path.relative_to(ROOT).as_posix()
@@ -53,7 +53,7 @@ def metadata(archive):
     return email.message_from_string(text)
 
 
-def test_links_of_the_description_lead_somewhere_from_an_index(metadata):
+def test_links_of_the_description_are_absolute(metadata):
     description = metadata.get_payload()
     targets = re.findall(r"\]\(([^)]*)\)", description)
     assert len(targets) > 30
@@ -63,7 +63,7 @@ def test_links_of_the_description_lead_somewhere_from_an_index(metadata):
     )
 
 
-def test_weights_for_research_are_not_published(metadata, names):
+def test_research_weights_are_not_published(metadata, names):
     free = "LicenseRef-CC-BY-2.0-FR"
     assert metadata["License-Expression"] == f"Apache-2.0 AND {free}"
     licenses = {"LICENSE"}

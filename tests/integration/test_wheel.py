@@ -7,9 +7,7 @@ import sys
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-def test_recipes_and_types_are_in_the_package_that_is_built(
-    tmp_path, run_python
-):
+def test_wheel_has_recipes_weights_types_and_pages(tmp_path, run_python):
     build = ["setup.py", "--quiet", "build_py", "--build-lib", tmp_path]
     subprocess.run([sys.executable, *build], cwd=ROOT, check=True)
     names = run_python(

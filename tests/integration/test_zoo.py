@@ -13,7 +13,7 @@ from relative_attention.zoo import zoo_models
 NAME = "multi30k_en_de_tiny_relative"
 
 
-def test_model_of_the_zoo_is_small_and_translates_by_name(run, elsewhere):
+def test_bundled_model_translates_by_name(run, elsewhere):
     folder = zoo_directory() / NAME
     assert (folder / "model.safetensors").stat().st_size < 15e6
     status, out, err = run(
@@ -30,7 +30,7 @@ def test_model_of_the_zoo_is_small_and_translates_by_name(run, elsewhere):
 @pytest.mark.parametrize(
     "name", [name for name in zoo_models() if name.startswith("multi30k")]
 )
-def test_model_of_the_zoo_is_as_good_as_its_card_says(name, multi30k):
+def test_bundled_model_has_the_bleu_of_its_card(name, multi30k):
     source, reference = (
         multi30k(f"test_2016_flickr.{side}")
         for side in re.match(r"multi30k_(..)_(..)_", name).groups()
@@ -46,7 +46,7 @@ def test_model_of_the_zoo_is_as_good_as_its_card_says(name, multi30k):
     assert bleu.score == pytest.approx(float(stated), abs=0.1)
 
 
-def test_folder_of_ones_own_goes_before_the_zoo(trained, elsewhere):
+def test_own_folder_takes_precedence_over_the_zoo(trained, elsewhere):
     (elsewhere / NAME).mkdir()
     (elsewhere / NAME / "notes").touch()
     size = ra.load_translator(NAME).model.config.hidden_dim
@@ -55,7 +55,7 @@ def test_folder_of_ones_own_goes_before_the_zoo(trained, elsewhere):
     assert ra.load_translator(NAME).model.config.hidden_dim == own != size
 
 
-def test_model_is_written_at_half_the_size(run, trained, tmp_path):
+def test_float16_export_has_half_the_size(run, trained, tmp_path):
     half = tmp_path / "half"
     status, out, err = run(
         "export",
@@ -79,7 +79,7 @@ def test_model_is_written_at_half_the_size(run, trained, tmp_path):
         np.testing.assert_array_equal(np.asarray(weight, np.float16), rounded)
 
 
-def test_nothing_is_overwritten_by_saving(trained, tmp_path):
+def test_saving_overwrites_nothing(trained, tmp_path):
     translator = ra.load_translator(trained)
     (tmp_path / "notes").touch()
     with pytest.raises(ra.InputError, match="is there already"):

@@ -82,7 +82,7 @@ def test_same_seed_draws_the_same_masks(inputs):
 
 
 @pytest.mark.only_on("tensorflow", reason="it is about tf.function")
-def test_graph_draws_anew_at_each_call(inputs):
+def test_graph_draws_again_at_each_call(inputs):
     symbol = keras.Input((None,))
     model = keras.Model(symbol, Dropout(0.3, seed=11)(symbol))
     import tensorflow as tf
@@ -96,7 +96,7 @@ def test_graph_draws_anew_at_each_call(inputs):
 
 
 @pytest.mark.only_on("tensorflow", reason="tf.distribute is TensorFlow's")
-def test_replica_draws_by_its_own_seed_and_counts_as_all_do(monkeypatch):
+def test_replica_draws_with_its_own_seed(monkeypatch):
     generator = keras.random.SeedGenerator(3)
     monkeypatch.setattr(module, "replica_number", lambda: ops.array(1))
     with replica_seeds(generator) as seeds:

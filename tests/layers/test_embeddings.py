@@ -37,7 +37,7 @@ def test_ids_embed_to_scaled_rows_and_zero_to_zeros(layer):
 
 
 @pytest.mark.parametrize("token_id", [-1, 23])
-def test_what_is_no_id_of_the_vocabulary_is_refused(token_id):
+def test_id_outside_the_vocabulary_is_refused(token_id):
     embedding = ra.TokenEmbedding(23, D)
     with pytest.raises(ValueError) as error:
         embedding(np.array([[4, token_id]]))
@@ -71,7 +71,7 @@ def inputs(rng):
 
 
 @pytest.mark.parametrize("start", [0, 9, 17])
-def test_rows_are_those_of_the_positions_or_the_last(inputs, start):
+def test_positions_beyond_the_table_use_the_last_row(inputs, start):
     layer = LearnedPositions(LENGTH)
     layer.build(inputs.shape)
     table = np.array(layer.embeddings)

@@ -394,7 +394,7 @@ ANY_SHAPE = ("Dropout", "TokenEmbedding")
 
 
 @pytest.mark.parametrize("name", [n for n in LAYERS if n not in ANY_SHAPE])
-def test_rank_and_width_are_refused_by_keras_own_words(name, rng):
+def test_wrong_rank_or_width_is_refused_by_keras(name, rng):
     layer, arrays = make_layer(name), make_inputs(name, rng)
     wrong = arrays[0][0, 0] if name == "FeedForward" else arrays[0][0]
     for _ in range(2):  # Before it is built, and after.
@@ -433,6 +433,12 @@ LABEL = "an int, the label of pairs without an edge, or None"
             "implementation",
             "fast",
             "one of ('auto', 'recompute', 'transpose')",
+        ),
+        (
+            "CrossAttention",
+            "implementation",
+            "transpose",
+            "one of ('auto', 'recompute')",
         ),
         ("RelativeGlobalAttention", "max_relative_position", 0, POSITIVE),
         ("RelationAwareSelfAttention", "no_relation", True, LABEL),

@@ -100,9 +100,7 @@ def test_gradients_of_tables_are_summed_in_float32(
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("kind", ["transpose", "auto"])
-def test_what_all_inputs_have_in_common_leaves_no_error(
-    rng, gradients, kind, dtype
-):
+def test_common_offset_of_inputs_adds_no_error(rng, gradients, kind, dtype):
     # Gradients of the logits of a query sum to zero. What rounding left of
     # that sum would weigh as much as the mean of the inputs.
     errors = relative_errors(

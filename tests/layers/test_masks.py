@@ -104,7 +104,7 @@ def test_padded_token_changes_nothing(rng, inputs, name):
         ),
     ],
 )
-def test_sentence_that_is_all_padding_gets_zeros_and_no_gradient(
+def test_outputs_are_zero_when_a_sentence_is_all_padding(
     inputs, gradients, name, dtype
 ):
     layer, call = build(name, dtype)

@@ -71,7 +71,7 @@ def plain_of(model):
     [("all", "embedding"), ("none", "output_embedding")],
 )
 @pytest.mark.parametrize("is_int8", [False, INT8], ids=["float", "int8"])
-def test_logits_are_those_of_the_weights_it_stands_for(
+def test_int8_logits_match_the_dequantized_weights(
     share_embeddings, embedding, is_int8
 ):
     model = build(share_embeddings=share_embeddings)
@@ -96,7 +96,7 @@ def test_logits_are_those_of_the_weights_it_stands_for(
 
 
 @pytest.mark.int8
-def test_every_large_matrix_is_int8_and_nobody_is_warned():
+def test_every_large_matrix_is_int8_without_warnings():
     model = build(share_embeddings="none")
     with pytest.raises(ValueError, match='`mode` must be "int8". Received'):
         model.quantize("int4")
@@ -134,7 +134,7 @@ def test_int8_is_saved_and_loaded(tmp_path):
 # === Adapters ===
 
 
-def test_new_adapters_change_nothing_and_are_all_that_is_trained():
+def test_new_adapters_change_no_logits_and_are_trained_alone():
     model = build(attention_bias=True, output_bias=True)
     before = logits_of(model)
     model.enable_lora(3)
@@ -148,9 +148,7 @@ def test_new_adapters_change_nothing_and_are_all_that_is_trained():
 @pytest.mark.parametrize("names", [None, ["query", "output", "embedding"]])
 @pytest.mark.parametrize("is_int8", [False, INT8], ids=["float", "int8"])
 @pytest.mark.only_on("tensorflow", reason="the exact step")
-def test_training_moves_the_adapters_as_the_gradients_of_logits_say(
-    names, is_int8
-):
+def test_adapters_are_updated_by_their_gradients(names, is_int8):
     import tensorflow as tf
 
     model = build()
@@ -231,7 +229,7 @@ def test_adapters_of_another_model_are_refused(tmp_path):
         model.load_lora_weights(path)
 
 
-def test_wrong_ranks_and_names_change_nothing():
+def test_wrong_rank_or_name_is_refused():
     model = build()
     with pytest.raises(ValueError, match="`rank` must be"):
         model.enable_lora(0)

@@ -24,7 +24,7 @@ PAIRS = {
 }
 
 
-def test_relative_preset_differs_in_positions_alone():
+def test_relative_preset_differs_only_in_positions():
     assert {*PAIRS, *PAIRS.values()} == set(ra.presets())
     for absolute, relative in PAIRS.items():
         config = config_of(relative)
@@ -180,7 +180,7 @@ def test_weights_of_another_shape_are_refused():
         ra.Transformer.from_preset(NAME, vocabulary_size=99)
 
 
-def test_misspelt_name_is_told_presets_and_what_has_weights():
+def test_error_lists_presets_and_models_when_a_name_is_unknown():
     with pytest.raises(ValueError) as error:
         ra.Transformer.from_preset("multi30k_en_de_tiny_relativ")
     assert str(error.value) == (

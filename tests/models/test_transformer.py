@@ -74,18 +74,18 @@ def test_methods_refuse_wrong_inputs_too(shared_model):
     model = shared_model()
     with pytest.raises(ValueError, match=r"two axes.* Received shape: \(3,\)"):
         model.encode(ids(3))
-    for method in (model.attention_scores, model.attention_parts):
+    for method in (model.attention_scores, model.attention_terms):
         with pytest.raises(ValueError, match="source_token_ids"):
             method({"target_token_ids": ids(1, 1)})
 
 
-def test_search_holds_source_ids_against_the_source_vocabulary(build_model):
+def test_source_ids_are_checked_against_the_source_vocabulary(build_model):
     model = build_model(source_vocabulary_size=29, share_embeddings="target")
     with pytest.raises(ValueError, match="ids from 0 to 28"):
         ra.beam_search(model, [[29, 1]])
 
 
-def test_what_is_no_config_is_refused_with_the_way_out():
+def test_wrong_config_is_refused_with_the_way_out():
     with pytest.raises(TypeError, match="Received: config=1000.*from_preset"):
         Transformer(1000)
 
@@ -93,38 +93,34 @@ def test_what_is_no_config_is_refused_with_the_way_out():
 # === Attention ===
 
 
-PARTS = {
+TERMS = {
     "relative": {},
     "relative, K = 0": {"max_relative_position": 0},
     **{name: {"position_encoding": name} for name in POSITION_ENCODINGS},
 }
 
 
-@pytest.mark.parametrize("name", PARTS, ids=str)
-def test_parts_of_attention_have_its_scores(shared_model, batch, name):
+@pytest.mark.parametrize("name", TERMS, ids=str)
+def test_terms_of_attention_have_its_scores(shared_model, batch, name):
     inputs, _ = batch
-    model = shared_model(**PARTS[name])
-    parts = model.attention_parts(inputs)
+    model = shared_model(**TERMS[name])
+    terms = model.attention_terms(inputs)
     expected = model.attention_scores(inputs)
     names = POSITION_ENCODINGS[model.config.position_encoding]
     adds = names.attention_class().logits is not PositionEncoding.logits
-    assert parts.keys() == expected.keys()
-    for kind, (block,) in parts.items():
+    assert terms.keys() == expected.keys()
+    for kind, (block,) in terms.items():
         (scores,) = expected[kind]
         np.testing.assert_allclose(block.scores, scores, atol=1e-5)
-        has_position = np.asarray(block.position_logits).any()
-        is_self = kind != "cross"
-        assert has_position == (is_self and adds)
-        encoding = model.config.position_encoding or ""
-        has_rows = is_self and "relative" in encoding.split("+")
-        assert (block.distance_logits is not None) == has_rows
+        has_position = block.position_logits is not None
+        assert has_position == (kind != "cross" and adds)
 
 
 # === Embeddings ===
 
 
 @pytest.mark.parametrize("share", ["all", "target", "source_target", "none"])
-def test_embeddings_are_shared_as_told(shared_model, batch, share):
+def test_embeddings_are_shared_as_configured(shared_model, batch, share):
     inputs, _ = batch
     has_one = share in ("all", "source_target")
     sizes = {} if has_one else {"source_vocabulary_size": 31}
@@ -199,7 +195,7 @@ def test_each_dropout_is_active_only_in_training(build_model, batch, field):
     ],
     ids=["all_fields", "none"],
 )
-def test_model_survives_its_config_and_a_file(
+def test_model_is_restored_from_its_config_and_a_file(
     tmp_path, shared_model, batch, fields
 ):
     inputs, _ = batch
@@ -226,7 +222,7 @@ def test_model_survives_its_config_and_a_file(
     [("float16", 1e-2), ("bfloat16", 5e-2)],
 )
 def test_half_precision_is_near_single(shared_model, batch, dtype, tolerance):
-    inputs, labels = batch
+    inputs, _ = batch
     model = shared_model()
     half = Transformer(model.config, dtype=f"mixed_{dtype}")
     half = Transformer.from_config(half.get_config())
@@ -237,18 +233,6 @@ def test_half_precision_is_near_single(shared_model, batch, dtype, tolerance):
     expected = np.array(model(inputs))
     difference = np.array(keras.ops.cast(logits, "float32")) - expected
     assert np.abs(difference).max() < tolerance * np.abs(expected).max()
-    half.compile(
-        keras.optimizers.Adam(1e-2), MaskedCrossEntropy(), run_eagerly=True
-    )
-    before = half.get_weights()
-    # Gradients may be too large for the first loss scale, and the second.
-    for _ in range(3 if dtype == "float16" else 1):
-        logs = half.train_on_batch(inputs, labels, return_dict=True)
-        assert np.isfinite(logs["loss"])
-    assert all(np.isfinite(weight).all() for weight in half.get_weights())
-    assert any(
-        (old != new).any() for old, new in zip(before, half.get_weights())
-    )
 
 
 # === Training ===
@@ -256,7 +240,7 @@ def test_half_precision_is_near_single(shared_model, batch, dtype, tolerance):
 
 @COMPILED
 @pytest.mark.large
-def test_compiled_step_takes_dropout(build_model, batch):
+def test_compiled_step_works_with_dropout(build_model, batch):
     inputs, labels = batch
     model = build_model(
         dropout=0.2, attention_dropout=0.2, intermediate_dropout=0.2
@@ -285,7 +269,7 @@ def test_compiled_step_takes_dropout(build_model, batch):
     ],
     ids=["rows", "beams", "none"],
 )
-def test_inputs_are_labels_behind_the_start(convert, labels, inputs):
+def test_decoder_inputs_are_labels_after_the_start(convert, labels, inputs):
     labels = convert(np.array(labels, np.int32))
     found = decoder_inputs(labels, start_token_id=5)
     assert isinstance(found, type(labels))

@@ -55,7 +55,7 @@ def test_shapes_are_those_of_the_model(fields):
         check_size(config, numbers - 1, "a file")
 
 
-def test_weight_that_is_missing_left_over_or_of_another_shape_is_named():
+def test_missing_extra_or_misshapen_weight_is_named():
     config = config_of()
     shapes = dict(weight_shapes(config))
     name = "encoder_block_1/self_attention/key_relation_embeddings"
@@ -68,7 +68,7 @@ def test_weight_that_is_missing_left_over_or_of_another_shape_is_named():
             check_shapes(config, changed, "a file")
 
 
-def test_billions_are_refused_at_once():
+def test_huge_sizes_are_refused_at_once():
     for fields in (
         {"num_encoder_layers": 10**9},
         {"vocabulary_size": 10**10},

@@ -65,7 +65,7 @@ def test_missing_or_damaged_file_is_named(tmp_path, variables):
     ],
     ids=["lacking", "left_over", "shape"],
 )
-def test_file_that_does_not_fit_changes_nothing(
+def test_weights_do_not_change_when_a_file_does_not_fit(
     tmp_path, variables, shapes, message
 ):
     path = tmp_path / "weights.safetensors"
@@ -96,7 +96,7 @@ def test_lora_is_merged_into_the_kernels(tmp_path, build_model, batch, rng):
     assert model.encoder_blocks[0].self_attention.query_dense.lora_enabled
 
 
-def test_weight_that_would_be_no_number_is_named():
+def test_weight_is_named_when_it_cannot_be_stored():
     for value, dtype, message in (
         (-7e4, "float16", "float16 ends at 65504.*b with a magnitude of 70000"),
         (np.inf, "float32", "b holds nan or inf"),

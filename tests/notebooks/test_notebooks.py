@@ -55,7 +55,7 @@ CHECKS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_notebook_runs_from_top_to_bottom(name):
+def test_notebook_runs(name):
     notebook = read(name)
     # Seconds for one cell; a whole notebook should take less.
     NotebookClient(notebook, timeout=180, kernel_name="python3").execute()
@@ -78,7 +78,7 @@ def test_notebook_is_valid_and_light(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_notebook_begins_with_a_title_and_what_colab_needs(name):
+def test_notebook_has_a_title_and_colab_setup(name):
     title, install, *_ = read(name).cells
     assert title.cell_type == "markdown" and title.source.startswith("# ")
     assert install.cell_type == "code"
@@ -90,7 +90,7 @@ def test_notebook_begins_with_a_title_and_what_colab_needs(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_outputs_are_those_of_one_run_without_complaint(name):
+def test_outputs_are_of_one_clean_run(name):
     cells = [cell for cell in read(name).cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in cells] == list(
         range(1, len(cells) + 1)
@@ -103,7 +103,7 @@ def test_outputs_are_those_of_one_run_without_complaint(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_notebook_names_no_place_of_the_machine_it_ran_on(name):
+def test_notebook_has_no_local_path(name):
     # Images are base64, in which a slash means nothing.
     notebook = read(name)
     for cell in notebook.cells:
@@ -114,7 +114,7 @@ def test_notebook_names_no_place_of_the_machine_it_ran_on(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_notebook_uses_public_names_alone(name):
+def test_notebook_uses_only_public_names(name):
     for code in code_of(name):
         for node in ast.walk(ast.parse(code)):
             if isinstance(node, ast.ImportFrom):

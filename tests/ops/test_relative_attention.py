@@ -165,7 +165,7 @@ def causal(length):
         (1, 1),
     ],
 )
-def test_it_is_the_equations(
+def test_attention_matches_the_equations(
     way, rng, gradients, length, max_relative_position, is_causal
 ):
     assert_is_reference(
@@ -196,7 +196,7 @@ def test_half_precision_is_near(way, rng, gradients, dtype):
 @pytest.mark.parametrize(
     "missing", [[], ["key_table"], ["value_table"], TABLES]
 )
-def test_relations_may_be_missing_and_masks_any(
+def test_relations_may_be_missing_with_any_mask(
     way, rng, gradients, missing, is_causal
 ):
     x = make_operands(rng, 12, 2)
@@ -235,7 +235,7 @@ def test_dropout_leaves_out_scores(way, rng, gradients, missing, is_causal):
 
 
 @pytest.mark.parametrize("shape", [(0, N, 4, H), (B, N, 0, H)])
-def test_nothing_comes_of_nothing(way, rng, shape):
+def test_empty_inputs_give_empty_outputs(way, rng, shape):
     table = ops.ones((5, H))
     empty = ops.zeros(shape)
     context = relative_attention(empty, empty, empty, table, table)

@@ -7,12 +7,14 @@ import json
 import re
 import types
 
+import keras
 import numpy as np
 import pytest
 
 import relative_attention as ra
 from relative_attention.layers.positions import POSITION_ENCODINGS
 from relative_attention.models.transformer import decoder_inputs
+from relative_attention.plot.attention_view import _shown_of
 from tests.small_models import make_model
 
 SENTENCE, TRANSLATION = "he paid ten euros.", "er hat zehn Euro gezahlt."
@@ -98,66 +100,115 @@ def view(translator_of):
 # === Numbers ===
 
 
-def parts_of(translator):
-    vocabulary = translator.vocabulary
+def numbers_of(layer, terms):
+    """What the page shows of a layer, from the terms, in float64."""
+    terms = {
+        name: np.array(array, "float64")[0]
+        for name, array in terms._asdict().items()
+        if array is not None
+    }
+    context = terms["value_context"] + terms.get("position_context", 0)
+    along = context / np.square(context).sum(-1, keepdims=True)
+    shares = np.einsum("nth,nsh->nts", along, terms["value"])
+    numbers = {
+        "scores": terms["scores"],
+        "content_logits": terms["content_logits"],
+        "position_logits": terms.get("position_logits"),
+        "value_shares": terms["scores"] * shares,
+    }
+    encoding = layer.position_encoding
+    tables = encoding.distance_tables(layer) or (None, None)
+    keys, values = (None if t is None else np.array(t) for t in tables)
+    if values is not None:
+        num_queries, num_keys = shares.shape[1:]
+        far = values.shape[-2] // 2
+        distances = np.arange(num_keys) - np.arange(num_queries)[:, None]
+        rows = np.broadcast_to(values, (len(along), *values.shape[-2:]))
+        edges = rows[:, np.clip(distances, -far, far) + far]
+        shares = (along[:, :, None] * edges).sum(-1)
+        numbers["relation_shares"] = terms["scores"] * shares
+    is_relative = type(encoding) is ra.positions.Relative
+    if is_relative and keys is not None:
+        rows = np.swapaxes(keys, -1, -2)
+        numbers["distance_logits"] = terms["query"] @ rows
+    return numbers
+
+
+@pytest.mark.parametrize("name", MODELS, ids=str)
+def test_page_has_the_numbers_of_the_layers(name, translator_of):
+    translator = translator_of(name)
+    model, vocabulary = translator.model, translator.vocabulary
+    view = ra.plot.attention_view(translator, SENTENCE, TRANSLATION)
+    data = Page(view.to_html()).data
     source, target = (
         np.array([vocabulary.encode([text])[0] + [vocabulary.end_id]])
         for text in (SENTENCE, TRANSLATION)
     )
-    parts = translator.model.attention_parts(
+    terms = model.attention_terms(
         {
             "source_token_ids": source,
             "target_token_ids": decoder_inputs(target),
         }
     )
-    return parts, source.shape[1], target.shape[1]
-
-
-@pytest.mark.parametrize("name", MODELS, ids=str)
-def test_numbers_of_the_page_are_those_of_the_layers(name, translator_of):
-    translator = translator_of(name)
-    view = ra.plot.attention_view(translator, SENTENCE, TRANSLATION)
-    data = Page(view.to_html()).data
-    parts, num_source, num_target = parts_of(translator)
-    sizes = {"encoder": num_source, "decoder": num_target, "cross": num_source}
+    layers = {
+        "encoder": model.encoder_blocks[0].self_attention,
+        "decoder": model.decoder_blocks[0].self_attention,
+        "cross": model.decoder_blocks[0].cross_attention,
+    }
     for kind in data["kinds"]:
         (block,) = kind["blocks"]
-        (expected,) = parts[kind["name"]]
+        (of_block,) = terms[kind["name"]]
+        layer = layers[kind["name"]]
         shape = (len(kind["queries"]), len(kind["keys"]))
-        assert shape[1] == sizes[kind["name"]]
         seen = np.ones(shape, bool)
         if kind["name"] == "decoder":
             seen = np.tril(seen)
-        for field, array in expected._asdict().items():
+        for field, wanted in numbers_of(layer, of_block).items():
             if field not in block:
-                assert (
-                    array is None
-                    or field.endswith("context")
-                    or (not np.asarray(array).any())
-                )
+                assert wanted is None or not wanted.any(), field
                 continue
-            wanted = np.array(array, "float64")[0]
-            if field.endswith("_logits") and field != "distance_logits":
+            assert wanted.shape[1] == shape[0]
+            if field in ("content_logits", "position_logits"):
                 wanted = np.where(seen, wanted, 0)
             error = np.abs(unpacked(block[field]) - wanted).max()
             # Rounded to 16 bits of the largest.
             assert error <= np.abs(wanted).max() / 60_000, field
+        shares = unpacked(block["value_shares"])
+        if "relation_shares" in block:
+            shares = shares + unpacked(block["relation_shares"])
+        np.testing.assert_allclose(shares.sum(-1), 1, atol=1e-2)
         for side in ("key", "value"):
             if f"{side}_table" in block:
-                blocks = getattr(translator.model, f"{kind['name']}_blocks")
-                layer = blocks[0].self_attention
                 table = getattr(layer, f"{side}_relation_embeddings")
                 shown = unpacked(block[f"{side}_table"])
                 np.testing.assert_allclose(shown, table, atol=1e-4)
+        wanted = numbers_of(layer, of_block)
         for head, share in enumerate(block["position_shares"]):
             content, position = (
                 sum(np.var(row[mask]) for row, mask in zip(term, seen))
                 for term in (
-                    np.asarray(expected.content_logits)[0, head],
-                    np.asarray(expected.position_logits)[0, head],
+                    wanted["content_logits"][head],
+                    np.zeros(shape)
+                    if wanted["position_logits"] is None
+                    else wanted["position_logits"][head],
                 )
             )
             assert abs(share - position / (content + position)) < 1e-3
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_shares_of_a_short_output_sum_to_one_in_half_precision(dtype):
+    rng = np.random.default_rng(3)
+    layer = ra.RelativeSelfAttention(3, 5, 2, dtype=f"mixed_{dtype}")
+    layer.build((None, None, 11))
+    # So short that their squares are zero in float16.
+    for weight in (layer.value_dense.kernel, layer.value_relation_embeddings):
+        weight.assign(1e-4 * rng.normal(size=weight.shape))
+    inputs = keras.ops.cast(rng.normal(size=(1, 7, 11)), dtype)
+    shown = _shown_of(layer, layer.attention_terms(inputs)[1])
+    shares = shown["value_shares"] + shown["relation_shares"]
+    # The output itself has been rounded to 11 or 8 bits.
+    np.testing.assert_allclose(keras.ops.sum(shares, -1), 1, atol=0.1)
 
 
 TERMS = {
@@ -174,9 +225,7 @@ TERMS = {
 
 
 @pytest.mark.parametrize("name", POSITION_ENCODINGS, ids=str)
-def test_content_and_position_are_apart_where_logits_are_a_sum(
-    name, translator_of
-):
+def test_terms_are_separate_when_logits_are_a_sum(name, translator_of):
     translator = translator_of(name)
     data = ra.plot.attention_view(translator, SENTENCE, TRANSLATION).data
     assert data["model"]["position_terms"] == TERMS[name]
@@ -191,7 +240,7 @@ def test_content_and_position_are_apart_where_logits_are_a_sum(
             assert (array in block) == (is_self and has_chart)
 
 
-def test_decoder_chooses_a_token_from_those_before_it(view):
+def test_decoder_queries_follow_their_keys(view):
     _, decoder, cross = view.data["kinds"]
     pieces = [token["text"] for token in decoder["queries"]]
     assert pieces[-1] == "end" and pieces == [
@@ -202,7 +251,7 @@ def test_decoder_chooses_a_token_from_those_before_it(view):
     assert "".join(pieces[:-1]).replace("▁", " ").strip() == TRANSLATION
 
 
-def test_vocabulary_that_only_encodes_and_decodes_will_do(translator_of):
+def test_minimal_vocabulary_is_shown(translator_of):
     translator = translator_of("relative")
     vocabulary = translator.vocabulary
     plain = types.SimpleNamespace(
@@ -218,7 +267,7 @@ def test_vocabulary_that_only_encodes_and_decodes_will_do(translator_of):
     assert text.replace(" ", "") == SENTENCE.replace(" ", "")
 
 
-def test_translation_is_the_models_own_where_none_is_given(translator_of):
+def test_translation_is_made_when_none_is_given(translator_of):
     translator = translator_of("relative")
     view = ra.plot.attention_view(translator, SENTENCE)
     assert [view.translation] == translator.translate([SENTENCE])
@@ -232,7 +281,7 @@ def test_translation_is_the_models_own_where_none_is_given(translator_of):
 # === The page ===
 
 
-def test_page_loads_nothing_and_allows_its_own_script_alone(view):
+def test_page_allows_only_its_own_script(view):
     page = Page(view.to_html())
     policies = [
         attributes["content"]
@@ -255,7 +304,7 @@ def test_page_loads_nothing_and_allows_its_own_script_alone(view):
     assert "{{" not in view.to_html().replace(page.texts["script"][0], "")
 
 
-def test_everything_has_a_name_for_a_screen_reader(view):
+def test_elements_are_named_for_screen_readers(view):
     page = Page(view.to_html())
     ids = [a["id"] for _, a in page.elements if "id" in a]
     assert len(ids) == len(set(ids))
@@ -268,7 +317,7 @@ def test_everything_has_a_name_for_a_screen_reader(view):
     assert ("html", {"lang": "en"}) in page.elements
 
 
-def test_text_is_text_whatever_it_is(translator_of):
+def test_markup_in_a_sentence_is_escaped(translator_of):
     translator = translator_of("relative")
     view = ra.plot.attention_view(translator, TRICKY, TRICKY)
     page = Page(view.to_html())
@@ -287,7 +336,7 @@ def test_text_is_text_whatever_it_is(translator_of):
 # === What is refused ===
 
 
-def test_what_has_no_view_is_refused(translator_of):
+def test_unsupported_input_is_refused(translator_of):
     translator = translator_of("relative")
     for name, arguments in (("sentence", [None]), ("translation", ["a", 0])):
         with pytest.raises(TypeError, match=f"`{name}` must be a string"):
@@ -301,7 +350,7 @@ def test_what_has_no_view_is_refused(translator_of):
         ra.plot.attention_view(ensemble, SENTENCE)
 
 
-def test_model_that_is_not_finite_is_refused(trained):
+def test_model_with_nan_is_refused(trained):
     translator = ra.load_translator(trained)
     block = translator.model.encoder_blocks[0]
     kernel = block.self_attention.query_dense.kernel

@@ -48,7 +48,7 @@ def focused(page):
 # === Pointer ===
 
 
-def test_token_under_the_pointer_is_the_one_that_is_shown(saved, open_page):
+def test_hovered_token_is_shown(saved, open_page):
     page = open_page(saved)
     tokens = page.locator("#queries li")
     before = weights(page)
@@ -72,7 +72,7 @@ def test_token_under_the_pointer_is_the_one_that_is_shown(saved, open_page):
     assert chosen(page) == tokens.nth(1).inner_text()
 
 
-def test_terms_of_a_logit_sum_to_it(saved, open_page):
+def test_terms_sum_to_the_logit(saved, open_page):
     page = open_page(saved)
     for index in range(3):
         page.locator("#keys tr").nth(index).hover()
@@ -84,7 +84,7 @@ def test_terms_of_a_logit_sum_to_it(saved, open_page):
         assert f"{index - 2:+d}".replace("+0", "0") in text
 
 
-def test_block_head_and_kind_are_chosen_by_clicks(saved, open_page):
+def test_clicks_choose_block_head_and_kind(saved, open_page):
     page = open_page(saved)
     shown = {tuple(weights(page))}
     for name in ("block 2, head 1", "block 2, head 3", "block 4, head 2"):
@@ -109,7 +109,7 @@ def test_block_head_and_kind_are_chosen_by_clicks(saved, open_page):
 # === Keyboard ===
 
 
-def test_everything_is_reached_by_the_keyboard(saved, open_page):
+def test_tab_reaches_every_control(saved, open_page):
     page = open_page(saved)
     page.keyboard.press("Tab")
     assert focused(page)[1] == "Skip to the tokens"
@@ -122,7 +122,7 @@ def test_everything_is_reached_by_the_keyboard(saved, open_page):
         assert outline == "solid"
 
 
-def test_tokens_heads_and_kinds_are_chosen_by_arrow_keys(saved, open_page):
+def test_arrow_keys_choose_tokens_heads_and_kinds(saved, open_page):
     page = open_page(saved)
     names = page.locator("#queries li").all_inner_texts()
     page.locator("#queries [tabindex='0']").focus()
@@ -161,7 +161,7 @@ def test_tokens_heads_and_kinds_are_chosen_by_arrow_keys(saved, open_page):
     ("size", "scheme"),
     [("wide", "light"), ("tablet", "light"), ("phone", "dark")],
 )
-def test_page_fits_and_follows_light_and_dark(size, scheme, saved, open_page):
+def test_page_fits_in_light_and_dark(size, scheme, saved, open_page):
     width, height = SIZES[size]
     page = open_page(
         saved,
@@ -181,7 +181,7 @@ def test_page_fits_and_follows_light_and_dark(size, scheme, saved, open_page):
     assert (brightness() > 0.5) == (scheme == "dark")
 
 
-def test_text_of_a_sentence_is_text(translator, open_page, tmp_path):
+def test_markup_is_shown_as_text(translator, open_page, tmp_path):
     path = tmp_path / "tricky.html"
     ra.plot.attention_view(translator, TRICKY, TRICKY).save(path)
     page = open_page(path.as_uri())
@@ -201,9 +201,7 @@ def test_text_of_a_sentence_is_text(translator, open_page, tmp_path):
     ],
     ids=str,
 )
-def test_other_models_are_shown_without_an_error(
-    overrides, translator, open_page, tmp_path
-):
+def test_other_models_are_shown(overrides, translator, open_page, tmp_path):
     model = ra.Transformer.from_preset(
         "transformer_tiny_relative",
         **{
@@ -229,7 +227,7 @@ def test_other_models_are_shown_without_an_error(
     assert "NaN" not in page.locator("body").inner_text()
 
 
-def test_frame_of_a_notebook_works(translator, open_page, tmp_path):
+def test_notebook_frame_works(translator, open_page, tmp_path):
     path = tmp_path / "notebook.html"
     view = ra.plot.attention_view(translator, SENTENCE)
     path.write_text(f"<!doctype html>{view._repr_html_()}", "utf-8")

@@ -47,7 +47,7 @@ CURVE = [
 ]
 
 
-def test_curves_have_a_panel_for_each_quantity_of_the_run():
+def test_curves_have_a_panel_for_each_quantity():
     found = panels(ra.plot.curve_figure(CURVE))
     assert list(found) == ["loss", "BLEU", "learning rate"]
     assert lines(found["loss"]) == {
@@ -63,7 +63,7 @@ def test_curves_have_a_panel_for_each_quantity_of_the_run():
     assert lines(found["loss"]) == {"validation": [[5, 2.0]]}
 
 
-def test_lines_that_change_little_are_inside_their_panels():
+def test_flat_curves_are_inside_their_panels():
     names = ["loss", "accuracy", "val_bleu", "learning_rate"]
     curve = [
         {"step": step, **dict.fromkeys(names, 7 + step * 1e-4)}
@@ -79,7 +79,7 @@ def test_lines_that_change_little_are_inside_their_panels():
     assert low == 0
 
 
-def test_curve_is_a_png_even_of_an_empty_run(tmp_path):
+def test_empty_curve_is_a_png(tmp_path):
     ra.plot.training_curve([], tmp_path / "curve.png")
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
@@ -106,7 +106,7 @@ def test_bleu_is_drawn_against_length():
     assert figure._repr_png_().startswith(b"\x89PNG")
 
 
-def test_systems_have_a_line_each_whatever_their_names():
+def test_each_system_has_a_line():
     # matplotlib hides labels that begin with an underscore.
     names = ["runs/a", "_b"]
     figure = ra.plot.length_figure(dict.fromkeys(names, LENGTHS), title="Both")
@@ -151,7 +151,7 @@ def points(panel):
     return [point for some in seeds for point in some], means
 
 
-def test_study_has_a_line_for_each_row_and_a_panel_for_each_group():
+def test_study_has_a_panel_for_each_group():
     german, french = ra.plot.study_figure(table()).axes
     assert german.get_title() == "German" and french.get_title() == "French"
     # Rows without a finished run are skipped.
@@ -171,7 +171,7 @@ def test_study_has_a_line_for_each_row_and_a_panel_for_each_group():
         ra.plot.study_figure(table([("", "left", 0, {}, None, None)]))
 
 
-def test_study_along_an_axis_is_in_the_order_of_the_values():
+def test_study_is_ordered_along_an_axis():
     german, french = ra.plot.study_figure(table(), axis="K").axes
     assert (german.get_xscale(), german.get_xlabel()) == ("symlog", "K")
     assert texts(german.get_xticklabels()) == ["0", "16"]
@@ -254,7 +254,7 @@ def test_attention_shows_every_block_and_head(rng):
 
 
 @pytest.mark.parametrize("num_heads", [1, 7])
-def test_heads_have_a_panel_each(num_heads, rng):
+def test_each_head_has_a_panel(num_heads, rng):
     scores = rng.uniform(size=(num_heads, 2, 3))
     queries, keys = ["a", "$b$"], ["d", "e", "f"]
     figure = ra.plot.heads_figure(scores, queries, keys, title="Cross")
@@ -273,13 +273,13 @@ def test_heads_have_a_panel_each(num_heads, rng):
     assert is_png(figure)
 
 
-def test_scores_of_other_tokens_are_refused():
+def test_scores_of_another_shape_are_refused():
     with pytest.raises(ValueError, match=r"\(N, 3, 3\).*Received shape"):
         ra.plot.heads_figure(np.ones((2, 4, 3)), ["I", "think", "I"])
 
 
 @pytest.mark.parametrize("name", ["heads", "attention"])
-def test_no_label_overlaps_another(name, rng):
+def test_labels_do_not_overlap(name, rng):
     scores = rng.dirichlet(np.ones(70), size=(3, 70))
     tokens = [f"▁token{number}" for number in range(70)]
     if name == "heads":
@@ -305,7 +305,7 @@ def test_no_label_overlaps_another(name, rng):
 # === The picture of a model ===
 
 
-def test_picture_is_a_png_and_the_translation_is_returned(trained, tmp_path):
+def test_model_picture_is_saved(trained, tmp_path):
     translator = ra.load_translator(trained)
     path = tmp_path / "picture.png"
     translation = ra.plot.model_picture(translator, "he paid ten euros.", path)
@@ -321,9 +321,7 @@ def test_picture_is_a_png_and_the_translation_is_returned(trained, tmp_path):
     ],
     ids=str,
 )
-def test_picture_is_drawn_for_other_models(
-    overrides, trained, rng, monkeypatch
-):
+def test_other_models_are_drawn(overrides, trained, rng, monkeypatch):
     vocabulary = ra.load_translator(trained).vocabulary
     model = make_model(rng, vocabulary_size=len(vocabulary), **overrides)
     attention_scores, given = model.attention_scores, []
@@ -345,7 +343,7 @@ def test_picture_is_drawn_for_other_models(
 # === matplotlib ===
 
 
-def test_without_matplotlib_a_figure_says_how_to_get_it(monkeypatch):
+def test_missing_matplotlib_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     for draw, arguments in (
         (ra.plot.curve_figure, [[]]),

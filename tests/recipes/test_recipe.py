@@ -122,38 +122,6 @@ def test_wrong_file_is_refused(text, message, tmp_path):
         ra.find_recipe(str(path))
 
 
-GONE = {
-    "vocabulary.sampling": ("0.0", "0.1"),
-    "training.bidirectional_steps": ("0", "1000"),
-    "training.consistency": ("null", "r_drop"),
-    "training.consistency_weight": ("null", "5.0"),
-    "training.consistency_from": ("0", "100"),
-    "training.cut_probability": ("0.05", "0.1"),
-}
-
-
-@pytest.mark.parametrize("key", GONE)
-def test_key_that_is_gone_is_ignored_where_it_said_nothing(
-    key, recipe, tmp_path
-):
-    neutral, other = GONE[key]
-    assert recipe.override([f"{key}={neutral}"]) == recipe
-    with pytest.raises(ra.InputError, match=f"`{key}` is gone.*51ab9de"):
-        recipe.override([f"{key}={other}"])
-    section, name = key.split(".")
-    mapping = recipe.to_mapping()
-    for value, is_read in ((neutral, True), (other, False)):
-        mapping[section][name] = yaml.safe_load(value)
-        path = tmp_path / "recipe.yaml"
-        path.write_text(yaml.safe_dump(mapping))
-        if is_read:
-            assert ra.Recipe.load(path) == recipe
-            continue
-        with pytest.raises(ra.InputError, match="51ab9de") as error:
-            ra.Recipe.load(path)
-        assert "\n" not in str(error.value)
-
-
 SEED = 1803
 # As YAML: of every type, out of every range, and no YAML at all.
 VALUES = (
@@ -244,7 +212,7 @@ def test_any_file_is_read_or_refused(tmp_path):
         check(ra.Recipe.load, path)
 
 
-def test_name_of_a_file_is_taken_as_it_stands(tmp_path):
+def test_file_names_are_used_literally(tmp_path):
     names = ["2024", "my #1.en", "*.en", "[draft].en", "a: b", "1e5"]
     expected = {"'a b'": "a b", '"null"': "null", "null": None}
     for text, value in {**dict(zip(names, names)), **expected}.items():
@@ -263,7 +231,7 @@ def values(recipe, keys):
     return {key: getattr(recipe.training, key) for key in keys}
 
 
-def test_other_preset_brings_its_training():
+def test_training_values_change_with_the_preset():
     recipe = ra.Recipe.from_mapping(MINIMAL)
     expected = ra.preset_training("t2t_transformer_relative")
     changed = recipe.override(["model.preset=t2t_transformer_relative"])
@@ -280,7 +248,7 @@ def test_other_preset_brings_its_training():
             assert values(changed, expected) == {**expected, "warmup_steps": 7}
 
 
-def test_preset_gives_what_the_recipe_does_not_say(tmp_path):
+def test_preset_gives_omitted_values(tmp_path):
     recipe = ra.Recipe.from_mapping(
         {**MINIMAL, "training": {"steps": 1, "adam_beta_2": 0.98}}
     )

@@ -6,7 +6,6 @@ import math
 import os
 import shutil
 import signal
-import zlib
 
 import keras
 import numpy as np
@@ -230,27 +229,6 @@ def test_run_stopped_before_its_first_validation_says_how_to_go_on(stop, run):
         assert "has not come to its first validation" in line
         assert "saved checkpoints/stop-00000001 so far" in line
         assert f"relative-attention train --resume {output}" in line
-
-
-def test_run_of_an_earlier_version_is_resumed_with_a_warning(quickly, stop):
-    output = stop(3, EPOCH)
-    path = output / "checkpoints" / "stop-00000003" / "state.json"
-    content = json.loads(path.read_text())
-    state = content["state"]
-    del state["sums"], state["logs"]
-    del state["run"]["train_ids"], state["run"]["validation_ids"]
-    content["state_checksum"] = zlib.crc32(json.dumps(state).encode())
-    path.write_text(json.dumps(content))
-    lines = []
-    quickly(output, EPOCH, resume=True, report=lines.append)
-    (line,) = [line for line in lines if "earlier version" in line]
-    assert "no checksum of the texts" in line
-    assert "no sums of the round" in line
-    # From now on they are there.
-    lines.clear()
-    overrides = (EPOCH, "training.steps=5")
-    quickly(output, *overrides, resume=True, report=lines.append)
-    assert not [line for line in lines if "earlier version" in line]
 
 
 def test_text_in_another_order_is_refused_and_a_copy_is_not(

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -14,10 +15,16 @@ import yaml
 
 import relative_attention as ra
 from tests.backend_numbers import numbers_on
+from tests.runs.conftest import assert_same_arrays
+from tests.runs.conftest import start_command
+from tests.runs.test_many_machines import free_addresses
+from tests.runs.test_many_machines import logs
+from tests.runs.test_many_machines import wait_for
 from tests.small_run import RECIPE
 
 ROOT = pathlib.Path(__file__).parents[2]
 SCRIPT = ROOT / "tests" / "without_tensorflow.py"
+TWO_DEVICES = "--xla_force_host_platform_device_count=2"
 WORDS = [f"{letter}{digit}" for letter in "abcdefg" for digit in range(8)]
 
 needs_jax = pytest.mark.skipif(
@@ -26,7 +33,7 @@ needs_jax = pytest.mark.skipif(
 )
 
 
-def on_jax(*arguments, stdin=None):
+def on_jax(*arguments, stdin=None, **variables):
     """Run a command in a new process; gives the finished process."""
     path = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     return subprocess.run(
@@ -38,6 +45,7 @@ def on_jax(*arguments, stdin=None):
             **os.environ,
             "KERAS_BACKEND": "jax",
             "PYTHONPATH": os.pathsep.join(path),
+            **variables,
         },
     )
 
@@ -151,6 +159,138 @@ def test_a_resumed_run_is_the_uninterrupted_one(
     assert "KERAS_BACKEND" in error
 
 
+# === Several devices ===
+
+LAST = "checkpoints/step-00000006"
+
+
+@pytest.fixture(scope="module")
+def shared_recipe(recipe):
+    """Another recipe: whose updates are the same on any number of devices."""
+    content = yaml.safe_load(recipe.read_text())
+    for name in ("dropout", "attention_dropout", "intermediate_dropout"):
+        content["model"][name] = 0.0
+    content["training"] |= {
+        "effective_batch_tokens": content["training"]["batch_tokens"],
+        # At the full rate rounding errors grow.
+        "learning_rate_scale": 0.02,
+        # Only the first process draws.
+        "pictures": True,
+    }
+    path = recipe.parent / "shared.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+@pytest.fixture(scope="module")
+def on_two_devices(texts, shared_recipe, tmp_path_factory):
+    """A finished run on two devices of one process."""
+    output = tmp_path_factory.mktemp("two") / "run"
+    words = ["train", shared_recipe, "--data", texts, "--output", output]
+    done = on_jax(*words, XLA_FLAGS=TWO_DEVICES)
+    assert done.returncode == 0, done.stderr
+    assert "on 2 devices" in done.stderr
+    return output
+
+
+def assert_same_run(run, other):
+    for name in ("model.safetensors", "training.safetensors"):
+        file = f"{LAST}/{name}"
+        assert (run / file).read_bytes() == (other / file).read_bytes(), name
+    for record, expected in zip(*map(history, (run, other)), strict=True):
+        for name in expected.keys() - {"seconds", "tokens_per_second"}:
+            assert record[name] == expected[name]
+
+
+def history(run):
+    return json.loads((run / "history.json").read_text())
+
+
+@needs_jax
+@pytest.mark.slow
+def test_two_devices_of_a_recipe_are_one(
+    on_two_devices, texts, shared_recipe, tmp_path
+):
+    one = tmp_path / "run"
+    words = ["train", shared_recipe, "--data", texts, "--output", one]
+    done = on_jax(*words)
+    assert done.returncode == 0, done.stderr
+    file = f"{LAST}/model.safetensors"
+    assert_same_arrays(one / file, on_two_devices / file, atol=1e-6)
+    for record, expected in zip(*map(history, (on_two_devices, one))):
+        assert record.keys() == expected.keys()
+        for name in ("loss", "val_loss", "gradient_norm", "val_perplexity"):
+            np.testing.assert_allclose(record[name], expected[name], rtol=1e-5)
+        for name in ("tokens", "val_tokens", "skipped", "val_bleu"):
+            assert record.get(name) == expected.get(name)
+    scores, expected = (
+        json.loads((folder / "results.json").read_text())["scores"]
+        for folder in (on_two_devices, one)
+    )
+    assert scores == expected
+
+
+@needs_jax
+@pytest.mark.slow
+def test_a_run_on_two_devices_resumes_exactly(
+    on_two_devices, texts, shared_recipe, tmp_path
+):
+    output = tmp_path / "run"
+    train = ["train", shared_recipe, "--data", texts, "--output", output]
+    stopped = on_jax("--told-to-stop-at", 4, *train, XLA_FLAGS=TWO_DEVICES)
+    assert stopped.returncode != 0
+    assert (output / "checkpoints" / "stop-00000004").is_dir()
+    resumed = on_jax("train", "--resume", output, XLA_FLAGS=TWO_DEVICES)
+    assert resumed.returncode == 0, resumed.stderr
+    assert_same_run(output, on_two_devices)
+
+
+@needs_jax
+@pytest.mark.slow
+def test_two_processes_are_one_although_one_is_killed(
+    on_two_devices, texts, shared_recipe, tmp_path
+):
+    output = tmp_path / "run"
+    words = ["train", shared_recipe, "--data", texts, "--output", output]
+
+    def start(*more):
+        addresses = ",".join(free_addresses(2))
+        return [
+            start_command(
+                tmp_path / f"{number}.log",
+                *words,
+                *more,
+                KERAS_BACKEND="jax",
+                KERAS_DISTRIBUTION_JOB_ADDRESSES=addresses,
+                KERAS_DISTRIBUTION_NUM_PROCESSES="2",
+                KERAS_DISTRIBUTION_PROCESS_ID=str(number),
+            )
+            for number in range(2)
+        ]
+
+    def is_saved():
+        return any((output / "checkpoints").glob("step-*"))
+
+    # So many that they have not ended before one is killed.
+    processes = start("training.steps=3000", "training.keep_checkpoints=9999")
+    wait_for(is_saved, processes, output, seconds=600)
+    processes[1].kill()
+    processes[1].wait()
+    # The other cannot continue alone, and must not wait for ever.
+    assert processes[0].wait(timeout=240) != 0, logs(output)
+    last_line = (tmp_path / "0.log").read_text().splitlines()[-1]
+    assert "Another machine was lost" in last_line
+    checkpoints = output / "checkpoints"
+    # What came after the update 2 is made again.
+    for path in checkpoints.glob("*"):
+        if path.name != "step-00000002":
+            shutil.rmtree(path)
+    for process in start("--resume=auto", "training.steps=6"):
+        assert process.wait(timeout=400) == 0, logs(output)
+    assert "on 2 devices" in (tmp_path / "0.log").read_text()
+    assert_same_run(output, on_two_devices)
+
+
 @needs_jax
 @pytest.mark.slow
 def test_training_steps_are_those_of_tensorflow(tmp_path):
@@ -178,8 +318,10 @@ def test_what_a_backend_cannot_train_is_refused_before_any_work(
             ra.train(values.override([override]), tmp_path / "run")
 
     check("torch", "training.steps=1", "tensorflow or jax.*torch")
-    check("jax", "training.devices=2", "`training.devices` must be 1 on JAX")
+    check("jax", "training.devices=2", "`training.devices` must be at most 1")
     check("jax", "training.batch_tokens=auto", "`training.batch_tokens` must")
+    monkeypatch.setenv("KERAS_DISTRIBUTION_JOB_ADDRESSES", "first")
+    check("jax", "training.steps=1", "must have KERAS_DISTRIBUTION_JOB_ADDR")
     monkeypatch.setenv("TF_CONFIG", "{}")
-    check("jax", "training.steps=1", "TF_CONFIG sets up several machines")
+    check("jax", "training.steps=1", "TF_CONFIG .* machines of TensorFlow")
     assert not (tmp_path / "run").exists()

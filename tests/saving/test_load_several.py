@@ -24,7 +24,7 @@ def test_list_of_folders_is_an_ensemble_with_the_settings_of_the_first(
     assert joined.translate(["dogs", ""])[1] == ""
 
 
-def test_settings_given_go_before_those_of_the_first(several):
+def test_given_settings_replace_those_of_the_first_folder(several):
     translator = ra.load_translator(
         (several / "b", str(several / "a")), num_beams=1
     )
@@ -76,7 +76,7 @@ def test_models_that_start_with_other_ids_are_both_named(several, tmp_path):
         ra.load_translator([several / "a", folder])
 
 
-def test_folders_that_are_none_are_refused(several):
+def test_missing_folders_are_refused(several):
     with pytest.raises(ra.InputError, match="at least one trained model"):
         ra.load_translator([])
     with pytest.raises(ra.InputError, match="No model directory at .*absent"):
@@ -104,9 +104,9 @@ def test_scores_of_one_member_in_half_precision_stay_finite(several):
     )
 
 
-def test_settings_that_no_folder_may_have_are_not_saved(several, tmp_path):
+def test_settings_out_of_range_are_not_saved(several, tmp_path):
     translator = ra.load_translator(several / "a")
     translator.max_extra_length = 200_000
-    with pytest.raises(ra.InputError, match="`decoding.max_extra_length` must"):
+    with pytest.raises(ValueError, match="`max_extra_length` must be at most"):
         ra.save_translator(translator, tmp_path / "saved")
     assert not (tmp_path / "saved").exists()

@@ -14,7 +14,7 @@ from relative_attention.zoo import zoo_directory
 NAME = "multi30k_en_de_tiny_relative"
 
 
-def test_recipe_of_ones_own_goes_before_the_zoo(elsewhere):
+def test_own_recipe_takes_precedence_over_the_zoo(elsewhere):
     folder = elsewhere / "small_relative"
     folder.mkdir()
     expected = ra.find_recipe(str(zoo_directory() / "small_relative"))
@@ -24,7 +24,7 @@ def test_recipe_of_ones_own_goes_before_the_zoo(elsewhere):
     assert ra.find_recipe("small_relative").training.epochs == 7
 
 
-def test_curve_of_ones_own_goes_before_the_zoo(elsewhere):
+def test_own_curve_takes_precedence_over_the_zoo(elsewhere):
     zoo = load_curve(NAME)
     (elsewhere / NAME).mkdir()
     assert load_curve(NAME) == zoo
@@ -41,7 +41,7 @@ def test_training_starts_from_a_name(elsewhere):
         find_initial_weights(wrong, elsewhere / "run")
 
 
-def test_file_goes_before_a_model_of_its_name(elsewhere):
+def test_file_takes_precedence_over_a_model(elsewhere):
     assert find_file_or_model(NAME) == zoo_directory() / NAME
     (elsewhere / NAME).write_text("eine Zeile\n")
     assert find_file_or_model(NAME).is_file()

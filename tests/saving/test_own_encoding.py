@@ -52,9 +52,7 @@ def folder(tmp_path, monkeypatch, corpus):
     sys.modules.pop(NAME, None)
 
 
-def test_own_encoding_is_found_with_the_module_that_the_user_names(
-    folder, run_python
-):
+def test_own_encoding_is_loaded_with_its_module(folder, run_python):
     translator = ra.load_translator("run")
     block = translator.model.encoder_blocks[0]
     assert block.self_attention.position_encoding.scale == 2
@@ -94,7 +92,9 @@ print(json.dumps(translator.translate({LINES})))
     assert json.loads(last) == printed == expected
 
 
-def test_module_that_cannot_be_imported_is_one_line(tmp_path, monkeypatch, run):
+def test_error_is_one_line_when_a_module_cannot_be_imported(
+    tmp_path, monkeypatch, run
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "broken_module.py").write_text("1 / 0")
     for name, problem in (

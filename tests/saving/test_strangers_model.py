@@ -63,7 +63,7 @@ def test_file_that_the_vocabulary_names_is_not_read(model, tokenizer):
 
 
 @pytest.mark.parametrize("name", ["config.json", "vocabulary.tokens"])
-def test_byte_order_mark_is_no_part_of_json(name, model):
+def test_json_may_start_with_a_byte_order_mark(name, model):
     path = model / name
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     with pytest.raises(ra.InputError, match="No weights at"):
@@ -144,25 +144,22 @@ def test_config_that_lacks_a_part_is_an_error(model):
         load_config(model)
 
 
+CURVES = [None, [1], [{"val_loss": 1}], [{"step": "x"}]]
+
+
 @pytest.mark.parametrize(
-    "text",
-    ["[]", "{}", NESTED]
-    + [
-        json.dumps({"curve": curve})
-        for curve in (None, [1], [{"val_loss": 1}], [{"step": "x"}])
+    ("name", "text"),
+    [
+        *(("results.json", text) for text in ("[]", "{}", NESTED)),
+        *(("results.json", json.dumps({"curve": curve})) for curve in CURVES),
+        *(("history.json", text) for text in ("{}", NESTED)),
+        ("history.json", '[{"step": "x"}]'),
     ],
-    ids=lambda text: text[:30],
+    ids=lambda value: value[:30],
 )
-def test_curve_of_another_shape_is_an_error(text, tmp_path):
-    (tmp_path / "results.json").write_text(text)
-    with pytest.raises(ra.InputError, match="results.json is damaged"):
-        load_curve(tmp_path)
-
-
-@pytest.mark.parametrize("text", ["{}", NESTED, '[{"step": "x"}]'])
-def test_history_of_another_shape_is_an_error(text, tmp_path):
-    (tmp_path / "history.json").write_text(text)
-    with pytest.raises(ra.InputError, match="history.json is damaged"):
+def test_curve_of_another_shape_is_an_error(name, text, tmp_path):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ra.InputError, match=f"{name} is damaged"):
         load_curve(tmp_path)
 
 
@@ -194,7 +191,7 @@ def test_weights_of_a_kind_without_arrays_are_an_error(model):
         ra.load_translator(model)
 
 
-def test_what_the_model_refuses_names_its_config(model):
+def test_error_names_the_config_when_the_model_refuses_it(model):
     save_arrays({"weight": np.zeros(9999, "float32")}, model / WEIGHTS)
     fields = {"position_encoding": "rotary", "key_dim": 3}
     change(model / "config.json", model=CONFIG["model"] | fields)
@@ -202,7 +199,7 @@ def test_what_the_model_refuses_names_its_config(model):
         ra.load_translator(model)
 
 
-def test_names_in_a_file_do_not_reach_the_terminal_as_they_are(model, run):
+def test_control_characters_in_a_file_are_escaped(model, run):
     fields = {"num_he\x1b[2Jads\u202e": 2}
     change(model / "config.json", model=CONFIG["model"] | fields)
     status, _, err = run("translate", model)

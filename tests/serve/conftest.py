@@ -21,6 +21,15 @@ RECIPE = """\
 description: Captions to German
 data: {source: train.en.gz, target: train.de.gz}
 """
+LICENSE = """\
+# License: free
+
+Learned from [captions](https://example.org) by **many**, and
+passed on with:
+
+> Captions of
+> many.
+"""
 
 
 def save_model(folder, seed=1803):
@@ -40,6 +49,8 @@ def model_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("served") / "mine"
     save_model(folder)
     (folder / "recipe.yaml").write_text(RECIPE)
+    (folder / "LICENSE.md").write_text(LICENSE)
+    (folder / "examples.txt").write_text("two dogs\n\n dogs \n" * 9)
     return folder
 
 

@@ -88,7 +88,7 @@ def batches_of_a_line(requests, max_batch):
     return gate.batches[1:]
 
 
-def test_next_goes_with_those_of_its_length():
+def test_batch_has_sentences_of_similar_length():
     texts = ["aaaa", "b", "cccccc", "ddd", "eeeee", "ffffffffff"]
     batches = batches_of_a_line([[text] for text in texts], max_batch=3)
     assert set(batches[0]) == {"aaaa", "ddd", "eeeee"}
@@ -96,7 +96,7 @@ def test_next_goes_with_those_of_its_length():
     assert batches[1] == ["b", "cccccc", "ffffffffff"]
 
 
-def test_one_sentence_does_not_wait_for_a_hundred_nor_they_for_many_others():
+def test_short_and_long_requests_do_not_delay_each_other():
     requests = [["x"] * 100, *([f"y{number}"] for number in range(50))]
     batches = batches_of_a_line(requests, max_batch=4)
     others = [
@@ -110,7 +110,7 @@ def test_one_sentence_does_not_wait_for_a_hundred_nor_they_for_many_others():
     assert "x" in batches[0]
 
 
-def test_work_of_different_kinds_is_never_mixed():
+def test_batch_has_work_of_one_kind():
     gate, other = Gate(is_open=False), Gate()
 
     async def scenario(batcher):
@@ -126,31 +126,7 @@ def test_work_of_different_kinds_is_never_mixed():
     assert gate.batches == [["busy"], ["1", "3", "5"]]
 
 
-def test_who_hangs_up_frees_the_place():
-    gate = Gate(is_open=False)
-
-    async def scenario(batcher):
-        busy = await begun_with(batcher, gate, "a")
-        waiting = await started(
-            *(batcher.submit(gate, [item]) for item in ("gone", "b"))
-        )
-        waiting[0].cancel()
-        await asyncio.wait(waiting[:1])
-        # There is one place again, and no more.
-        waiting += await started(batcher.submit(gate, ["c"]))
-        with pytest.raises(HTTPException, match="Too many"):
-            await batcher.submit(gate, ["d"])
-        # To leave in the middle of the work does it no harm, either.
-        busy.cancel()
-        gate.open()
-        await asyncio.gather(*waiting, busy, return_exceptions=True)
-        assert [task.result() for task in waiting[1:]] == [["B"], ["C"]]
-
-    with_batcher(scenario, queue=2)
-    assert gate.batches == [["a"], ["b", "c"]]
-
-
-def test_one_bad_request_fails_alone(caplog):
+def test_failing_request_fails_alone(caplog):
     gate = Gate(is_open=False)
 
     async def scenario(batcher):
@@ -170,7 +146,7 @@ def test_one_bad_request_fails_alone(caplog):
     assert "no such word" in caplog.text
 
 
-def test_clients_that_were_answered_together_come_again_together(monkeypatch):
+def test_batcher_waits_for_clients_answered_together(monkeypatch):
     """The first of them to ask again waits for the others."""
     monkeypatch.setattr(batcher_module, "_PART_OF_BATCH", math.inf)
     gate = Gate()
@@ -189,7 +165,7 @@ def test_clients_that_were_answered_together_come_again_together(monkeypatch):
     with_batcher(scenario, max_wait_ms=VERY_LONG)
 
 
-def test_who_does_not_come_again_is_not_waited_for_long():
+def test_batcher_does_not_wait_long_for_absent_clients():
     """No more than a part of the time of the batch before, which took none."""
     gate = Gate()
 
@@ -197,16 +173,5 @@ def test_who_does_not_come_again_is_not_waited_for_long():
         first = await started(*(batcher.submit(gate, [i]) for i in "abc"))
         await asyncio.gather(*first)
         assert await batcher.submit(gate, ["x"]) == ["X"]
-
-    with_batcher(scenario, max_wait_ms=VERY_LONG)
-
-
-def test_one_client_never_waits_for_others(monkeypatch):
-    monkeypatch.setattr(batcher_module, "_PART_OF_BATCH", math.inf)
-    gate = Gate()
-
-    async def scenario(batcher):
-        for item in "abc":
-            assert await batcher.submit(gate, [item]) == [item.upper()]
 
     with_batcher(scenario, max_wait_ms=VERY_LONG)

@@ -31,7 +31,7 @@ def ask(client, path, **body):
     return response.status_code, response.json()
 
 
-def test_predict_gives_what_the_translator_finds(client, engine_models):
+def test_predict_equals_the_translator(client, engine_models):
     translator = engine_models["mine"].translator
     status, answer = ask(client, PREDICT, inputs=SENTENCES)
     assert status == 200
@@ -45,7 +45,7 @@ def test_predict_gives_what_the_translator_finds(client, engine_models):
 
 
 @pytest.mark.parametrize("prefix", ["", "a man"])
-def test_page_offers_other_ways_to_continue(prefix, client):
+def test_alternatives_with_the_engine(prefix, client):
     status, answer = ask(
         client, f"{PAGE}/alternatives", sentence="two dogs", prefix=prefix
     )

@@ -9,11 +9,12 @@ from tests.serve.client import server_process
 
 pytestmark = pytest.mark.large
 MODEL = "multi30k_en_de_tiny_relative"
+OPPOSITE = "multi30k_de_en_tiny_relative"
 
 
 @pytest.fixture(scope="module")
 def server():
-    with server_process(MODEL) as started:
+    with server_process(MODEL, OPPOSITE, f"other={OPPOSITE}") as started:
         yield started
 
 
@@ -36,7 +37,6 @@ def text_box(page):
 
 def test_typed_text_is_translated(open_page, server, translator):
     page = open_page(server.url)
-    expect(page.locator("#about")).to_contain_text("English \u2192 German")
     expect(page.locator("#target-title")).to_have_text("Translation to German")
     # For the voice that reads it.
     expect(text_box(page)).to_have_attribute("lang", "en")
@@ -54,6 +54,34 @@ def test_typed_text_is_translated(open_page, server, translator):
     page.get_by_role("button", name="Clear").click()
     expect(target).to_have_text("")
     expect(page.locator("#best")).to_be_hidden()
+
+
+def test_an_example_is_translated_there_and_back(open_page, server):
+    page = open_page(server.url)
+    expect(page.locator("#model option").first).to_have_text(
+        f"English \u2192 German ({MODEL})"
+    )
+    title = page.get_by_text("License of the weights: research")
+    expect(title).to_be_visible()
+    title.click()
+    expect(page.get_by_text("captions of Flickr30k")).to_be_visible()
+    page.get_by_role("button", name="Two dogs run along the beach.").click()
+    expect(text_box(page)).to_have_value("Two dogs run along the beach.")
+    expect(page.locator("#target button").first).to_be_visible()
+    german = page.locator("#target").inner_text().strip()
+    page.get_by_role("button", name="Swap").click()
+    expect(page.locator("#model")).to_have_value(OPPOSITE)
+    expect(page.locator("#target-title")).to_have_text("Translation to English")
+    expect(text_box(page)).to_have_value(german)
+    expect(page.locator("#target")).to_contain_text("beach")
+
+
+def test_text_from_right_to_left_is_aligned_so(open_page, server):
+    page = open_page(server.url)
+    text_box(page).fill("\u0645\u0631\u062d\u0628\u0627\ndogs")
+    for shown in (text_box(page), page.locator("#target p").first):
+        expect(shown).to_have_css("direction", "rtl")
+    expect(page.locator("#target p").last).to_have_css("direction", "ltr")
 
 
 def test_paragraphs_keep_their_lines(open_page, server, translator):
@@ -83,7 +111,7 @@ def test_paragraphs_keep_their_lines(open_page, server, translator):
     assert lines.nth(2).locator("button").count() == 0
 
 
-def test_long_lines_come_back_whole_or_the_page_says_so(open_page, server):
+def test_page_says_which_lines_were_cut(open_page, server):
     page = open_page(server.url)
     text_box(page).fill("A man rides a bike in the snow. " * 160)
     expect(page.locator("#target .sentence")).to_have_count(160)
@@ -125,14 +153,14 @@ def test_other_ways_to_continue_by_keyboard(open_page, server, translator):
 
 def test_bleu_against_a_reference(open_page, server, translator):
     page = open_page(server.url)
-    reference = page.get_by_role("textbox", name="Reference")
+    reference = page.get_by_role("textbox", name="Compare")
     text_box(page).fill("Two red dogs run.")
     reference.fill(translator.translate(["Two red dogs run."])[0])
     expect(page.locator("#bleu")).to_have_text("BLEU 100.0")
     signature = page.locator("#signature")
     text_box(page).fill("dogs\ndogs")
     reference.fill("a")
-    expect(signature).to_contain_text("has 1 line, the translation 2.")
+    expect(signature).to_contain_text("Yours has 1 line, the translation 2.")
 
 
 def test_text_is_shown_as_text(open_page, server):
@@ -140,12 +168,12 @@ def test_text_is_shown_as_text(open_page, server):
     markup = "<img src=x onerror=alert(1)><b>dogs</b>"
     text_box(page).fill(markup)
     expect(page.locator("#target button").first).to_be_visible()
-    page.get_by_role("textbox", name="Reference").fill(markup)
+    page.get_by_role("textbox", name="Compare").fill(markup)
     expect(page.locator("#bleu")).to_contain_text("BLEU")
     assert page.locator("main img, main b").count() == 0
 
 
-def test_token_is_asked_for(browser, model_folder, tmp_path):
+def test_page_asks_for_the_token(browser, model_folder, tmp_path):
     token = tmp_path / "token"
     token.write_text("a-token-of-words")
     with server_process(model_folder, "--token-file", token) as server:
@@ -164,7 +192,7 @@ def test_token_is_asked_for(browser, model_folder, tmp_path):
         page.close()
 
 
-def test_attention_in_a_frame_of_its_own(open_page, server):
+def test_attention_view_opens_in_a_frame(open_page, server):
     page = open_page(server.url, viewport={"width": 1280, "height": 800})
     text_box(page).fill("Two red dogs run.")
     page.get_by_role("button", name="Show").click()

@@ -11,11 +11,11 @@ from relative_attention.serve import named_models
 from relative_attention.zoo import recipe_summary
 from tests.cli.conftest import check_refused
 from tests.integration.readme_blocks import ROOT
-from tests.integration.readme_blocks import blocks
-from tests.integration.readme_blocks import shell_lines
 
 
-def test_names_of_models(model_folder, tmp_path, monkeypatch):
+def test_models_are_named_after_their_folders(
+    model_folder, tmp_path, monkeypatch
+):
     monkeypatch.chdir(model_folder.parent)
     zoo = "multi30k_en_de_tiny_relative"
     given = [zoo, "mine", f"other={model_folder}", f"v2={zoo}"]
@@ -37,7 +37,7 @@ def test_names_of_models(model_folder, tmp_path, monkeypatch):
         (["x=nowhere"], "No model directory at nowhere"),
     ],
 )
-def test_names_that_are_wrong(
+def test_invalid_names_are_refused(
     arguments, message, model_folder, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -54,16 +54,9 @@ def test_names_that_are_wrong(
         "data: {source: a.gz, target: b.gz}",
         "data: {source: 3, target: [x]}",
         "description: [not, text]\ndata: {source: [a.en], target: a.de}",
-        # As text it would fill the memory.
-        "a0: &a0 [x, x]\n"
-        + "".join(
-            f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n"
-            for n in range(1, 9)
-        )
-        + "description: *a8\n",
     ],
 )
-def test_recipe_that_names_no_languages(recipe, tmp_path):
+def test_recipe_without_languages_has_none(recipe, tmp_path):
     assert recipe_summary(tmp_path) == ("", [])
     (tmp_path / "recipe.yaml").write_text(recipe)
     assert recipe_summary(tmp_path) == ("", [])
@@ -92,7 +85,7 @@ def test_languages_of_a_recipe(data, languages, tmp_path):
 @pytest.mark.parametrize(
     "content", [b"", b"fifteen-letters", b"a-letter-beyond-\xc3"]
 )
-def test_token_that_is_none(run, model_folder, content, tmp_path):
+def test_invalid_token_file_is_refused(run, model_folder, content, tmp_path):
     path = tmp_path / "token"
     path.write_bytes(content)
     result = run("serve", model_folder, "--token-file", path)
@@ -109,11 +102,11 @@ def test_token_that_is_none(run, model_folder, content, tmp_path):
         (["--host", "192.0.2.1", "--no-token"], "Nothing can listen at"),
     ],
 )
-def test_options_that_are_wrong(run, model_folder, options, message):
+def test_invalid_options_are_refused(run, model_folder, options, message):
     check_refused(run("serve", model_folder, *options), message)
 
 
-def test_package_that_is_missing(run, model_folder, monkeypatch):
+def test_missing_package_is_named(run, model_folder, monkeypatch):
     monkeypatch.setattr(
         "relative_attention.cli.serve._PACKAGES", ("no_such_package",)
     )
@@ -125,21 +118,7 @@ def test_package_that_is_missing(run, model_folder, monkeypatch):
 GUIDE = (ROOT / "docs" / "guides" / "serve.md").read_text("utf-8")
 
 
-def test_commands_are_those_that_there_are():
-    lines = [
-        words
-        for language, block in blocks(GUIDE)
-        if language == "shell"
-        for words in shell_lines(block)
-    ]
-    served = [words for words in lines if words[:1] == ["relative-attention"]]
-    assert len(served) >= 2
-    for words in served:
-        assert parse(words[1:]).command == "serve"
-    assert ["pip", "install", ".[serve]"] in lines
-
-
-def test_limits_are_those_of_the_options_and_of_the_settings():
+def test_guide_has_the_default_limits():
     options = vars(parse(["serve", "m"]))
     usual = vars(ServerSettings())
     told = {

@@ -63,7 +63,7 @@ def test_lines_are_split_translated_and_joined(client, translator):
     assert n_best["translations"] == translator.translate([TEXT], 2)
 
 
-def test_what_was_cut_is_said(client):
+def test_answer_says_which_lines_were_cut(client):
     long = "Two dogs. " + "a man " * 50
     for more in ({}, {"split_sentences": False}, {"signature_name": "n_best"}):
         outputs = predict(client, [long, "dogs"], **more).json()["outputs"]
@@ -80,7 +80,7 @@ def test_capitals_are_lowered_and_raised(client, translator):
 
 
 @pytest.mark.parametrize("value", ["yes", 1, None, True])
-def test_wrong_wish_is_one_line(client, value):
+def test_invalid_split_sentences_is_refused(client, value):
     more = {"signature_name": "n_best"} if value is True else {}
     response = predict(client, ["a"], split_sentences=value, **more)
     assert response.status_code == (200 if value is None else 400)
@@ -88,7 +88,7 @@ def test_wrong_wish_is_one_line(client, value):
         assert "`split_sentences` must be true or" in response.json()["error"]
 
 
-def test_the_page_gets_each_sentence_with_its_n_best(client, translator):
+def test_page_gets_the_n_best_of_each_sentence(client, translator):
     answer = client.post(
         PAGE, json={"lines": [f"  {TEXT} ", "TWO RED DOGS"]}
     ).json()
@@ -113,7 +113,7 @@ def test_the_page_gets_each_sentence_with_its_n_best(client, translator):
     assert [model["splits_sentences"] for model in listed] == [True]
 
 
-def test_models_of_unknown_languages_split_nothing(tmp_path):
+def test_model_of_unknown_languages_does_not_split(tmp_path):
     translator = ra.Translator(
         make_model(np.random.default_rng(3)),
         train_vocabulary(281),

@@ -87,7 +87,7 @@ def test_n_best_is_filled_up_as_in_the_saved_model(client, translator):
         ("GET", "/v2/models/mine", 404, "Not Found: GET /v2/models/mine"),
     ],
 )
-def test_path_that_is_wrong(client, method, path, status, error):
+def test_unknown_path_is_refused(client, method, path, status, error):
     response = client.request(method, path, json={"instances": ["dogs"]})
     assert response.status_code == status
     assert list(response.json()) == ["error"]
@@ -108,7 +108,7 @@ def test_path_that_is_wrong(client, method, path, status, error):
         ('{"instances": ["a"], "signature_name": "x"}', "'x' not found"),
     ],
 )
-def test_body_that_is_wrong(client, body, error):
+def test_invalid_body_is_refused(client, body, error):
     response = client.post(PREDICT, content=body)
     assert response.status_code == 400
     answer = response.json()
@@ -117,7 +117,7 @@ def test_body_that_is_wrong(client, body, error):
     assert "\n" not in answer["error"] and len(answer["error"]) < 300
 
 
-def test_what_is_too_large(models):
+def test_too_large_request_is_refused(models):
     limits = {"max_bytes": 900, "max_sentences": 3, "max_tokens": 40}
     with client_of(models, **limits) as client:
         for sentences, limit in (
@@ -150,7 +150,7 @@ def random_value(rng, depth=0):
     return {KEYS[rng.integers(len(KEYS))]: value for value in values}
 
 
-def test_malformed_requests(client):
+def test_random_requests_get_an_answer_in_one_line(client):
     """Whatever is sent, the answer is one line, and the server lives on."""
     rng = np.random.default_rng(20)
     seen = set()
@@ -178,7 +178,13 @@ def random_sentences(rng, number):
     ]
 
 
-def check_concurrent_answers(models, rng, number, at_a_time):
+@pytest.mark.parametrize(
+    ("number", "at_a_time"),
+    [(80, 32), pytest.param(MANY, 64, marks=pytest.mark.large)],
+)
+def test_concurrent_answers_equal_those_of_each_alone(
+    models, rng, number, at_a_time
+):
     translator = models["mine"].translator
     sentences = random_sentences(rng, number)
     requests, expected = [], []
@@ -215,12 +221,3 @@ def check_concurrent_answers(models, rng, number, at_a_time):
                 rtol=1e-5,
                 atol=1e-5,
             )
-
-
-def test_answers_are_those_of_each_alone(models, rng):
-    check_concurrent_answers(models, rng, 80, at_a_time=32)
-
-
-@pytest.mark.large
-def test_many_answers_are_those_of_each_alone(models, rng):
-    check_concurrent_answers(models, rng, MANY, at_a_time=64)

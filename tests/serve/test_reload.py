@@ -65,7 +65,7 @@ def test_model_replaced_under_load(mine, tmp_path):
     with_async_client({"mine": mine}, scenario, reload=True)
 
 
-def test_folder_that_cannot_be_loaded_changes_nothing(mine, caplog):
+def test_folder_that_cannot_be_loaded_is_ignored(mine, caplog):
     old = mine.translator.translate(SENTENCES)
 
     async def scenario(client):

@@ -117,7 +117,7 @@ def test_token_on_all_addresses(model_folder, translator, tmp_path):
 
 
 @pytest.mark.large
-def test_who_hangs_up_frees_the_place(model_folder):
+def test_closed_connection_frees_its_place(model_folder):
     body = json.dumps({"inputs": ["a man rides " * 12] * 128}).encode()
     head = (
         f"POST /{PREDICT} HTTP/1.1\r\nHost: localhost\r\n"

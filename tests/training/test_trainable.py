@@ -344,15 +344,6 @@ def test_model_of_another_backend_trains_whole_batches(data, tmp_path):
     assert model.accumulation_steps == 1
 
 
-def test_option_that_is_gone_is_dropped_with_a_warning():
-    model = compiled()
-    two_views = {"kind": "r_drop", "weight": 5.0}
-    config = {**model.get_compile_config(), "consistency": two_views}
-    with pytest.warns(UserWarning, match="51ab9de"):
-        model.compile_from_config(config)
-    assert "consistency" not in model.get_compile_config()
-
-
 # === Batches that are a function of the step ===
 
 

@@ -22,16 +22,9 @@ class PositionEncoding:
     Attributes:
         config_fields: names of the fields of `TransformerConfig` that the
             encoding uses.
-        mixes_content: bool. Whether positions change queries and keys, so that
-            no term of the logits is position only. For the attention view.
-        has_distance_tables: bool. Whether `key_relation_embeddings` and
-            `value_relation_embeddings` have a row for each distance, clipped
-            to `max_relative_position`. For the attention view.
     """
 
     config_fields: tuple[str, ...] = ()
-    mixes_content = False
-    has_distance_tables = False
 
     @classmethod
     def from_transformer(cls, config: Any) -> Self:
@@ -133,28 +126,6 @@ class PositionEncoding:
         own, base = type(self), PositionEncoding
         if own.logits is base.logits and own.context is base.context:
             return None, None
-        return None
-
-    def value_logits(
-        self,
-        layer: keras.layers.Layer,
-        x: Tensor,
-        query_positions: Tensor,
-        key_positions: Tensor,
-    ) -> Tensor | None:
-        """Computes products of `x` with what positions add to values.
-
-        For the attention view, which shows the terms of `context`.
-
-        Args:
-            layer: the built layer.
-            x: float tensor `(B, N, T, H_v)`.
-            query_positions: int tensor `(T,)`.
-            key_positions: int tensor `(S,)`, see `logits`.
-
-        Returns:
-            Float tensor `(B, N, T, S)`, or `None`.
-        """
         return None
 
     def step_logits(

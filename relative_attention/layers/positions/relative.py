@@ -179,7 +179,6 @@ class Relative(RelationTables):
         "use_value_relations",
         "share_relations_across_heads",
     )
-    has_distance_tables = True
 
     def __init__(self, max_relative_position: int = 16, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -221,16 +220,6 @@ class Relative(RelationTables):
         return self._edges(
             scores, table, query_positions, key_positions, transpose=False
         )
-
-    def value_logits(
-        self,
-        layer: keras.layers.Layer,
-        x: Tensor,
-        query_positions: Tensor,
-        key_positions: Tensor,
-    ) -> Tensor | None:
-        _, table = self.distance_tables(layer)
-        return self._edges(x, table, query_positions, key_positions)
 
     def _edges(
         self,
@@ -326,7 +315,6 @@ class RelativeGlobal(Relative):
     """
 
     config_fields = ("max_relative_position",)
-    has_distance_tables = False
 
     def __init__(self, max_relative_position: int = 16, **kwargs: Any) -> None:
         max_relative_position = checked_int(

@@ -48,8 +48,6 @@ class Rotary(PositionEncoding):
      - [Su et al., 2021](https://arxiv.org/abs/2104.09864), section 3.2.2
     """
 
-    mixes_content = True
-
     def __init__(self, max_wavelength: float = 10000.0) -> None:
         self.max_wavelength = checked_positive("max_wavelength", max_wavelength)
 

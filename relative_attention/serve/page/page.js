@@ -86,18 +86,40 @@ function element(name, properties = {}, ...children) {
 
 function result(text, score) {
   const shown = score.toFixed(2).replace("-", "\u2212");
-  return element("li", {}, text, element("span", { className: "score" }, shown));
+  const number = element("span", { className: "score" }, shown);
+  return element("li", { dir: "auto" }, text, number);
 }
 
 // ---- Models and their languages
 
+const languageNames = new Intl.DisplayNames("en", { type: "language" });
+
+const chosenModel = () =>
+  state.models.find(({ name }) => name === $("model").value);
+
+function optionOf({ name, languages }) {
+  const [from, to] = languages.map((code) => languageNames.of(code));
+  const label = from ? `${from} \u2192 ${to} (${name})` : name;
+  return element("option", { value: name }, label);
+}
+
+// The model for the other direction whose name is most like this one's.
+function opposite(model) {
+  const wanted = model.languages.toReversed().join();
+  const alike = ({ name }) => {
+    let same = 0;
+    while (same < name.length && name[same] === model.name[same]) same += 1;
+    return same;
+  };
+  return state.models
+    .filter(({ languages }) => wanted && languages.join() === wanted)
+    .sort((one, other) => alike(other) - alike(one))[0];
+}
+
 function chooseModel() {
-  const model = state.models.find(({ name }) => name === $("model").value);
-  const names = new Intl.DisplayNames("en", { type: "language" });
-  const [from, to] = model.languages.map((code) => names.of(code));
-  $("about").textContent = [from && `${from} \u2192 ${to}`, model.description]
-    .filter(Boolean)
-    .join(" \u00b7 ");
+  const model = chosenModel();
+  const [from, to] = model.languages.map((code) => languageNames.of(code));
+  $("about").textContent = model.description;
   document.querySelector("label[for='source']").textContent = from
     ? `Text in ${from}`
     : "Text";
@@ -105,13 +127,50 @@ function chooseModel() {
     ? "Each sentence is translated on its own."
     : "Each line is translated as a whole.";
   $("target-title").textContent = to ? `Translation to ${to}` : "Translation";
+  $("swap").hidden = !opposite(model);
   // Which voice reads them, and how they are hyphenated. Empty: not known.
   const [code, otherCode] = [...model.languages, "", ""];
-  source.lang = code;
+  source.lang = $("examples").lang = code;
   for (const id of ["target", "alternatives-list", "best-list", "reference"]) {
     $(id).lang = otherCode;
   }
+  showExamples(model.examples);
+  showLicense(model.license);
   translate();
+}
+
+function showExamples(examples) {
+  $("examples").hidden = !examples.length;
+  $("examples").replaceChildren(
+    ...examples.map((text) => {
+      const button = element("button", { type: "button", dir: "auto" }, text);
+      button.addEventListener("click", () => fill(text));
+      return button;
+    }),
+  );
+}
+
+function showLicense({ title = "", attribution = "", paragraphs = [] }) {
+  $("license").hidden = !title;
+  $("license-title").textContent = title;
+  $("license-text").replaceChildren(
+    ...paragraphs.map((text) => element("p", {}, text)),
+  );
+  $("attribution").textContent = attribution;
+}
+
+function fill(text) {
+  source.value = text;
+  translate();
+  source.focus();
+}
+
+// Translates back what is shown, if anything is.
+function swapLanguages() {
+  const shown = best().join("\n");
+  $("model").value = opposite(chosenModel()).name;
+  if (shown) source.value = shown;
+  chooseModel();
 }
 
 async function start() {
@@ -120,9 +179,7 @@ async function start() {
   $("token-form").hidden = true;
   state.models = answer.models;
   state.maxSentences = answer.max_sentences;
-  $("model").replaceChildren(
-    ...answer.models.map(({ name }) => element("option", {}, name)),
-  );
+  $("model").replaceChildren(...answer.models.map(optionOf));
   say("");
   chooseModel();
 }
@@ -192,7 +249,7 @@ function show(lines) {
   target.classList.remove("waiting");
   target.replaceChildren(
     ...lines.map(({ indent, sentences }, row) => {
-      const line = element("p", {}, indent);
+      const line = element("p", { dir: "auto" }, indent);
       line.dataset.row = row;
       sentences.forEach((sentence, place) =>
         line.append(sentenceButtons(sentence, place), sentence.after),
@@ -260,7 +317,7 @@ function choose(sentence) {
   $("best").hidden = results.length < 2;
   $("best-line").textContent =
     allSentences().length > 1 && sentence
-      ? `\u201c${sentence.sentence}\u201d. `
+      ? `\u201c${sentence.sentence}\u201d `
       : "";
   $("best-list").replaceChildren(
     ...results.map(({ text, score }) => result(text, score)),
@@ -328,8 +385,8 @@ async function compare() {
   if (!$("reference").value.trim() || !translations.length) return;
   if (references.length !== translations.length) {
     $("signature").textContent =
-      `The reference has ${count(references.length, "line")}, the ` +
-      `translation ${translations.length}.`;
+      `Yours has ${count(references.length, "line")}, the translation ` +
+      `${translations.length}.`;
     return;
   }
   const answer = await ask("bleu", "api/bleu", { translations, references });
@@ -339,7 +396,7 @@ async function compare() {
   $("bleu").textContent = `BLEU ${value.toFixed(1)}`;
   // A sentence has few n-grams.
   $("signature").textContent = isOne
-    ? "BLEU of one sentence, effective order (sacreBLEU)."
+    ? "This is of one sentence, with effective order (sacreBLEU)."
     : `sacreBLEU ${answer.signature}`;
 }
 
@@ -377,7 +434,9 @@ function closeView() {
 
 function moveBetweenWords(event) {
   const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity };
-  const step = steps[event.key];
+  const isRtl = getComputedStyle(event.target).direction === "rtl";
+  const isArrow = event.key.startsWith("Arrow");
+  const step = steps[event.key] * (isRtl && isArrow ? -1 : 1);
   const all = [...target.querySelectorAll("button")];
   const place = all.indexOf(event.target);
   if (!step || place < 0) return;
@@ -407,11 +466,8 @@ $("show-view").addEventListener("click", showView);
 $("close-alternatives").addEventListener("click", () =>
   closeAlternatives()?.focus(),
 );
-$("clear").addEventListener("click", () => {
-  source.value = "";
-  translate();
-  source.focus();
-});
+$("clear").addEventListener("click", () => fill(""));
+$("swap").addEventListener("click", swapLanguages);
 target.addEventListener("click", (event) => {
   const button = event.target.closest("button");
   const shown = event.target.closest(".sentence");

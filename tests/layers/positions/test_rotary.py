@@ -72,25 +72,6 @@ def test_rotation_is_that_of_keras_hub(rng):
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_products_depend_on_distances_alone(rng):
-    query, key = rng.normal(size=(2, B, N, T, H)).astype("float32")
-
-    def logits(shift):
-        positions = np.arange(shift, shift + T, dtype="int32")
-        return np.einsum(
-            "bnth,bnsh->bnts",
-            rotated(query, positions),
-            rotated(key, positions),
-        )
-
-    for shift in (1, 1000):
-        np.testing.assert_allclose(
-            logits(shift), logits(0), rtol=1e-3, atol=1e-3
-        )
-    # Of distances they do depend.
-    assert np.abs(logits(0) - query @ key.swapaxes(2, 3)).max() > 0.1
-
-
 def test_wavelength_is_saved():
     layer = ra.SelfAttention(N, H, ra.positions.Rotary(max_wavelength=123))
     loaded = ra.SelfAttention.from_config(layer.get_config())
