@@ -57,7 +57,9 @@ class DataSection:
     lines."""
     max_length: int = key(256, at_least=2)
     """Longest source or target in training and in the validation loss, in
-    tokens, with the end of sentence. Longer pairs are left out."""
+    tokens, with the end of sentence. Longer pairs are left out. Documents of
+    thousands of tokens need `model.implementation: recompute` and a
+    `batch_tokens` of at least their length."""
     variants: float = key(0.0, at_least=0, at_most=4)
     """Adds variants of training lines, this many per line: with names, numbers,
     links and other things to copy, in lowercase, without the final mark, in

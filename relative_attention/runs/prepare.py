@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from typing import Any
 from typing import cast
 
+import keras
+
 from relative_attention.corpora.variants import describe_counts
 from relative_attention.corpora.variants import variants_of
 from relative_attention.corpora.variants import write_variants
@@ -26,6 +28,7 @@ from relative_attention.data.lines import read_lines
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
 from relative_attention.evaluation.scores import moses_tokenizer
+from relative_attention.ops.long_attention import is_long
 from relative_attention.recipes.recipe import Recipe
 from relative_attention.recipes.sections import DataSection
 from relative_attention.runs.report import Report
@@ -261,6 +264,21 @@ def prepare_data(
             f"{name}: {len(corpus):,} pairs; left out "
             f"{corpus.num_empty:,} with an empty line, "
             f"{corpus.num_too_long:,} of over {files.max_length} tokens"
+        )
+    longest = files.max_length
+    implementation = recipe.model.get("implementation", "auto")
+    # On other backends, layers know the length of a batch.
+    is_unknown = keras.backend.backend() == "tensorflow"
+    if (
+        is_unknown
+        and implementation != "recompute"
+        and is_long(longest, longest)
+    ):
+        report(
+            f"warning: with `data.max_length` {longest:,}, attention scores "
+            "of all pairs of tokens need much memory. Set "
+            "`model.implementation` to `recompute`, whose memory grows with "
+            "the length only."
         )
     num_pairs = len(corpora["train"])
     if num_pairs < _FEW_PAIRS:

@@ -115,6 +115,20 @@ def test_few_pairs_are_reported_with_those_left_out(prepare, texts):
     assert "too few to learn to translate" in line
 
 
+@pytest.mark.only_on("tensorflow", reason="elsewhere lengths are known")
+def test_long_lines_without_recomputing_are_warned_of(prepare):
+    def warnings(*overrides):
+        _, lines = prepare(*overrides)
+        return [line for line in lines if "model.implementation" in line]
+
+    assert not warnings("data.max_length=2048")
+    (line,) = warnings("data.max_length=2049")
+    assert "`data.max_length` 2,049" in line and "`recompute`" in line
+    assert not warnings(
+        "data.max_length=2049", "model.implementation=recompute"
+    )
+
+
 @pytest.mark.parametrize(
     ("steps", "epochs", "expected", "words"),
     [
