@@ -193,10 +193,10 @@ def test_opennmt_tf_options_are_stored(
     "kind, arguments, message",
     [
         ("tensor2tensor", "--vocabulary no.subwords", "no.subwords"),
-        ("tensor2tensor", "--vocabulary {short}", "24 subwords.* 25 rows"),
+        ("tensor2tensor", "--vocabulary {short}", "24 subwords.*model 25"),
         ("tensor2tensor", "--source-vocabulary x", "without `--vocabulary`"),
-        ("opennmt-tf", "--source-vocabulary {1}", "21 tokens.*17 rows"),
-        ("opennmt-tf", "--target-vocabulary {0}", "17 tokens.*21 rows"),
+        ("opennmt-tf", "--source-vocabulary {1}", "21 tokens.*model 17"),
+        ("opennmt-tf", "--target-vocabulary {0}", "17 tokens.*model 21"),
     ],
 )
 def test_wrong_input_leaves_no_folder(
