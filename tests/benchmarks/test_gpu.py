@@ -16,7 +16,7 @@ def test_all_parts_are_measured(run_benchmark):
         pytest.skip("jax is not installed; `make test-backends` does")
     result, printed = run_benchmark(
         "gpu",
-        *("--tiny", "--rounds", 2, "--steps", 2, "--minutes", 30),
+        *("--tiny", "--rounds", 2, "--steps", 2, "--minutes", 600),
         is_apart=True,
         KERAS_BACKEND="jax",
         XLA_FLAGS="--xla_force_host_platform_device_count=2",
