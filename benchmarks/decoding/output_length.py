@@ -19,9 +19,7 @@ from benchmarks.harness.command import positive_int
 from benchmarks.harness.engine import round_robin
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.results import markdown_table
-from benchmarks.harness.results import median
-from benchmarks.harness.results import spread
+from benchmarks.speed_tables import output_length_table
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 
 _SOURCE_LENGTH = 16
@@ -86,26 +84,12 @@ def _tokens_per_second(
 
 
 def describe(result: Result) -> str:
-    """Returns the table of all rows, and how they were measured."""
-    first: dict[int, float] = {}
-    cells = []
-    for row in result.rows:
-        speed = row["tokens_per_second"]
-        base = first.setdefault(row["num_beams"], median(speed))
-        cells.append(
-            [
-                f"beam {row['num_beams']}, {row['output_tokens']:,} tokens",
-                spread(speed, digits=0),
-                f"{median(speed) / base:.2f}",
-            ]
-        )
+    """Returns the table of the page, and how it was measured."""
     options = result.options
-    shortest = f"ratio to {options['lengths'][0]} tokens"
     return (
-        markdown_table(["translation", "output tokens/s", shortest], cells)
-        + f"\n\nBatches of {options['batch_size']} sentences of "
-        f"{_SOURCE_LENGTH} tokens, {options['rounds']} rounds, median (least "
-        "to greatest)."
+        f"{output_length_table(result)}\n\n"
+        f"Output tokens a second, batches of {options['batch_size']} sentences "
+        f"of {_SOURCE_LENGTH} tokens, median of {options['rounds']} rounds."
     )
 
 

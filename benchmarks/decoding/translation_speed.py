@@ -44,10 +44,10 @@ from benchmarks.harness.engine import round_robin
 from benchmarks.harness.engine import running_engines
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.results import markdown_table
 from benchmarks.harness.results import median
 from benchmarks.harness.results import ratios
 from benchmarks.harness.results import spread
+from benchmarks.speed_tables import translation_table
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 
 OURS = "relative-attention"
@@ -190,25 +190,7 @@ def _count_same(turn: Turn, ours: Turn) -> int | None:
 
 
 def describe(result: Result) -> str:
-    """Returns the table of all rows, and which translations are the same."""
-    cells = [
-        [
-            f"beam {row['num_beams']}, batch {row['batch_size']}: "
-            + row["engine"],
-            spread(median(row["sentences_per_second"]), digits=1),
-            f"{row['output_tokens_per_second']:,.0f}",
-            spread(row["ratio_to_base"]),
-            f"{row['peak_memory_bytes'] / 1e9:.2f} GB",
-        ]
-        for row in result.rows
-    ]
-    header = [
-        "engine",
-        "sentences/s",
-        "output tokens/s",
-        f"ratio to {result.rows[0]['base']}",
-        "peak memory",
-    ]
+    """Returns the table of the page, and which translations are the same."""
     same = [
         f"beam {row['num_beams']}, batch {row['batch_size']}: "
         f"{row['same_as_ours']:,} of {row['sentences']:,} translations of "
@@ -221,11 +203,11 @@ def describe(result: Result) -> str:
     options = result.options
     return "\n".join(
         [
-            markdown_table(header, cells),
-            "",
+            f"{translation_table(result)}\n",
             *same,
             *_engine_lines(result),
-            f"Median of {options['rounds']} rounds, "
+            f"Sentences a second and the ratio to {result.rows[0]['base']}, "
+            f"median of {options['rounds']} rounds, "
             f"{max(row['sentences'] for row in result.rows):,} sentences "
             f"({options['single']} one by one).",
         ]
