@@ -35,27 +35,6 @@ def test_attention_speed_compares_layers(run_benchmark):
     assert "| unknown, float32, no oneDNN |" in printed
 
 
-@pytest.mark.large
-def test_memory_of_long_texts_grows_with_the_length(run_benchmark):
-    heads, lengths = 4, (4096, 8192)
-    result, printed = run_benchmark(
-        "attention.attention_speed",
-        *("--lengths", *lengths, "--memory-length", *lengths, "--memory-only"),
-        *("--kinds", "relative", "--known", "--precision", "float32"),
-        *("--mask", "causal", "--dropout", 0.1, "--batch-tokens", 1),
-        *("--num-heads", heads, "--key-dim", 16, "--memory-calls", 2),
-        *("--processes", 1),
-        is_apart=True,
-    )
-    short, long = (
-        row["memory"]["median"]["relative"][0] for row in result.rows
-    )
-    # With its square, there would be four times as much.
-    assert long < 3 * short
-    assert long < heads * lengths[1] ** 2 * 4 / 3
-    assert f"{long / 1e9:.2f}" in printed
-
-
 # === Decoding ===
 
 
