@@ -365,8 +365,7 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
         """
         config = dict(config)
         # Files of older versions may have one of KerasHub's.
-        sampler = config.pop("sampler", None)
-        if sampler is not None:
+        if config.pop("sampler", None) not in (None, _BEAM_SEARCH):
             warnings.warn(
                 "The task was compiled with a sampler of KerasHub. It "
                 "generates by beam search now; `task.translator.sample` draws "
