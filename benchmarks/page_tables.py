@@ -444,6 +444,7 @@ TABLES: dict[str, _Figure] = {
         speed.attention_table,
         ["attention_speed", "attention_speed_bfloat16"],
     ),
+    "attention_speed_long": (speed.long_table, ["attention_speed_long"]),
     "position_encodings": (speed.encodings_table, ["position_encodings"]),
     "translation_speed": (speed.translation_table, ["translation_speed"]),
     "output_length": (speed.output_length_table, ["output_length"]),

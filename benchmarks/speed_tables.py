@@ -1,7 +1,9 @@
 """Tables of what benchmarks measured."""
 
+from benchmarks.attention.attention_speed import ALL_SCORES
 from benchmarks.attention.attention_speed import KERAS
 from benchmarks.attention.attention_speed import PLAIN
+from benchmarks.attention.attention_speed import RELATIVE
 from benchmarks.decoding.joined_lines import means_over_seeds
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
@@ -51,6 +53,35 @@ def attention_table(float32: Result, bfloat16: Result) -> str:
     longest = f"memory, {lengths[-1]:,}"
     header = ["tokens", *(name for name, *_ in columns)]
     return markdown_table(header, [*cells, [longest, *memory]])
+
+
+def long_table(result: Result) -> str:
+    """Returns memory and time of long texts, by length."""
+
+    def gigabytes(row: Row, kind: str) -> str:
+        return f"{median(row['memory']['median'][kind]) / 1e9:.2f}"
+
+    def ratio(row: Row, base: str) -> str:
+        return f"{median(row['backward']['over'][base]):.2f}"
+
+    cells = [
+        [
+            f"{row['tokens']:,}",
+            *(gigabytes(row, kind) for kind in (RELATIVE, ALL_SCORES, KERAS)),
+            *(ratio(row, base) for base in (ALL_SCORES, PLAIN, KERAS)),
+        ]
+        for row in result.rows
+    ]
+    header = [
+        "tokens",
+        "memory, GB",
+        "of all scores",
+        "of Keras' layer",
+        "time, over all scores",
+        "over no relations",
+        "over Keras' layer",
+    ]
+    return markdown_table(header, cells)
 
 
 def translation_table(result: Result) -> str:
