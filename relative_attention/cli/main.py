@@ -1,6 +1,7 @@
 """Reads the command line, and prints errors as one line."""
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -73,6 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except OSError as error:
         _drop_unwritten()
+        if error.errno == errno.EBADF:
+            return _fail(
+                "Standard input or output is closed. Use a pipe, or name files "
+                "by the options that `--help` lists."
+            )
         return _fail(f"{error}. Nothing that was complete has been lost.")
     except Exception as error:
         if not is_out_of_memory(error):
@@ -90,7 +96,8 @@ def _open_closed_streams() -> None:
     Python has `None` for them, and the next file that is opened would get the
     number of standard output.
     """
-    # Opened the wrong way round, but for messages, which are not missed.
+    # Input is opened for writing and output for reading: their use fails.
+    # Messages are dropped.
     for name, mode, flags in (
         ("stdin", "r", os.O_WRONLY),
         ("stdout", "w", os.O_RDONLY),

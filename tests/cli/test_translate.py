@@ -413,7 +413,7 @@ def test_closed_stream_is_an_error_when_used(
     status = main(["translate", str(model), *words])
     getattr(sys, closed).close()
     error = capsys.readouterr().err
-    check_refused((status, "", error), "Bad file descriptor")
+    check_refused((status, "", error), "is closed. Use a pipe")
 
 
 def test_messages_are_dropped_when_stderr_is_closed(
