@@ -20,6 +20,7 @@ from benchmarks.training.paper_models import gigabytes
 from relative_attention.cli.benchmark import PEAK_TFLOPS
 from relative_attention.cli.benchmark import known_peak
 from relative_attention.errors import InputError
+from relative_attention.models import preset_config
 from relative_attention.models import training_flops
 from relative_attention.recipes import find_recipe
 from relative_attention.zoo import find_model
@@ -277,8 +278,13 @@ def paper_hours(name: str, peak_tflops: float, speed: Result) -> float:
             f"The peak of {speed.origin['hardware']} is unknown; "
             "`relative_attention.cli.benchmark` has those that are."
         )
+    size = speed.options["vocabulary_size"]
+    config = preset_config(base, vocabulary_size=size)
+    pair = training_flops(config, _PAPER_LENGTH, _PAPER_LENGTH)
+    # The tokens of source and target.
+    pairs_per_second = row["tokens_per_second"] / (2 * _PAPER_LENGTH)
     return _paper_flops(name) / (
-        3600 * row["flops_per_second"] * peak_tflops / measured
+        3600 * pairs_per_second * pair * peak_tflops / measured
     )
 
 
