@@ -50,9 +50,6 @@ class DecodingSection:
     This is the section `decoding` of a recipe and of a model's config.json.
     """
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     num_beams: int = key(4, at_least=1, at_most=100, may_change=True)
     """Number of beams per sentence."""
     length_penalty: float = key(0.6, at_least=0, at_most=10, may_change=True)
@@ -78,6 +75,9 @@ class DecodingSection:
     split_sentences: bool = key(True, may_change=True)
     """Whether `translate` and `serve` split lines into sentences. Set it to
     `false` for a model that translates whole lines better."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 class TextVocabulary(Protocol):

@@ -437,7 +437,7 @@ def on_jax_replicas(
 
     def on_replica(variables: Any, data: Any) -> tuple[Any, list[Tensor]]:
         with jax_replica(axis, count):
-            # Metrics are sums, so those of the replicas' rows add up.
+            # Metrics are sums: they add up over the replicas.
             zeros = [ops.zeros(v.shape, v.dtype) for v in of_metrics]
             _, (*variables, sums) = step((*variables, zeros), data)
             trainable, others, *rest = variables
