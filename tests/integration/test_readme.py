@@ -181,7 +181,8 @@ SHELL = {
 
 def check_python(block, request):
     """Run it, with what blocks before it and its reader have."""
-    if re.search("runs/|exported/|localhost|translator|batches", block):
+    files = "runs/|exported/|localhost|translator|batches|train.en"
+    if re.search(files, block):
         request.getfixturevalue("reader")
     else:
         # What a block writes does not stay in the checkout.
@@ -189,6 +190,9 @@ def check_python(block, request):
         request.getfixturevalue("monkeypatch").chdir(folder)
     if "ctranslate2" in block and not HAS_CTRANSLATE2:
         pytest.skip("ctranslate2 is not installed")
+    if "keras.distribution" in block:
+        run_on_jax(block)
+        return
     given = {}
     if "import relative_attention" not in block:
         given["ra"] = ra
@@ -208,6 +212,18 @@ def check_python(block, request):
     # A comment beside `print` says what is printed.
     for shown in re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE):
         assert shown in output.getvalue()
+
+
+def run_on_jax(block):
+    """Run it in a process of its own, on two devices of JAX."""
+    if importlib.util.find_spec("jax") is None:
+        pytest.skip("jax is not installed")
+    two = "--xla_force_host_platform_device_count=2"
+    subprocess.run(
+        [sys.executable, "-c", block],
+        env={**os.environ, "KERAS_BACKEND": "jax", "XLA_FLAGS": two},
+        check=True,
+    )
 
 
 def with_little_data(block):
