@@ -5,7 +5,6 @@ import sys
 import pytest
 
 import relative_attention as ra
-from relative_attention.runs import translate_text
 from relative_attention.saving import model_directory
 from tests.cli.conftest import check_refused
 from tests.small_models import SENTENCES
@@ -38,27 +37,6 @@ def test_translates_a_file_in_a_new_process(
     ours = ra.load_translator(several / "a", num_beams=1)
     expected = "".join(f"{text}\n" for text in ours.translate(LINES))
     assert output.read_bytes() == expected.encode()
-
-
-def test_job_of_another_engine_is_not_resumed(
-    several, source, tmp_path, run, monkeypatch
-):
-    monkeypatch.setattr(translate_text, "CHUNK_LINES", 4)
-    words = [several / "a", "--input", source, "--output", tmp_path / "output"]
-    search, calls = ra.Translator.search, []
-
-    def interrupted(*arguments, **keywords):
-        calls.append(arguments)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return search(*arguments, **keywords)
-
-    monkeypatch.setattr(ra.Translator, "search", interrupted)
-    assert run("translate", *words)[0] == 130
-    check_refused(
-        run("translate", *words, *ENGINE),
-        r"begun with another --engine \(none, now ctranslate2\)",
-    )
 
 
 def test_evaluate_compares_models_in_the_engine(several, source, tmp_path, run):
