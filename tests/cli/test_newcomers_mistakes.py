@@ -13,10 +13,7 @@ MISTAKES = {
     ),
     "no model named": ("translate", "arguments are required: MODEL"),
     "no recipe": ("train --resume=auto", "a RECIPE is needed"),
-    "two folders": (
-        "train x --resume a --output b",
-        "two folders: a and b",
-    ),
+    "two folders": ("train x --resume a --output b", "two folders: a and b"),
     "run to resume and delete": (
         "train x --resume a --overwrite",
         "not allowed with",

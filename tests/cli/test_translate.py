@@ -63,10 +63,7 @@ def source(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        as_text(LINES).encode(),
-        codecs.BOM_UTF8 + "\r\n".join(LINES).encode(),
-    ],
+    [as_text(LINES).encode(), codecs.BOM_UTF8 + "\r\n".join(LINES).encode()],
     ids=["unix", "windows"],
 )
 def test_every_line_is_translated(text, translate, expected, tmp_path):

@@ -69,10 +69,7 @@ SPOKEN = [
 
 @pytest.fixture(
     scope="module",
-    params=[
-        ("de", "fr"),
-        pytest.param(("en", "de"), marks=pytest.mark.large),
-    ],
+    params=[("de", "fr"), pytest.param(("en", "de"), marks=pytest.mark.large)],
     ids="-".join,
 )
 def corpora(request, tmp_path_factory):

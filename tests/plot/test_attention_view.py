@@ -145,10 +145,7 @@ def test_page_has_the_numbers_of_the_layers(name, translator_of):
         for text in (SENTENCE, TRANSLATION)
     )
     terms = model.attention_terms(
-        {
-            "source_token_ids": source,
-            "target_token_ids": decoder_inputs(target),
-        }
+        {"source_token_ids": source, "target_token_ids": decoder_inputs(target)}
     )
     layers = {
         "encoder": model.encoder_blocks[0].self_attention,

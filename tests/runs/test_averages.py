@@ -98,16 +98,6 @@ def test_average_epochs_averages_ends_of_passes(passes, ends, tmp_path):
     assert (output / "best.safetensors").exists()
 
 
-@pytest.mark.large
-@pytest.mark.parametrize("stop", [-2, 0])
-def test_average_is_the_same_when_resumed(stop, passes, ends, tmp_path):
-    output = tmp_path / "run"
-    overrides = ("training.save_every=3", "training.keep_checkpoints=2")
-    passes(output, stop, *overrides)
-    passes(output, 1, *overrides, resume=True)
-    assert_mean(output / MODEL, *ends)
-
-
 def test_best_weights_are_kept_without_a_whole_pass(quickly, tmp_path):
     lines = []
     output = tmp_path / "run"

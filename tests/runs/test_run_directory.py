@@ -49,11 +49,7 @@ def test_folder_with_a_users_recipe_is_no_run(option, run, exp):
 
 
 def test_run_with_a_users_file_is_not_deleted(recipe, copy):
-    for name in (
-        "notes.md",
-        "vocabulary.model.txt",
-        ".hidden",
-    ):
+    for name in ("notes.md", "vocabulary.model.txt", ".hidden"):
         (copy / name).write_text("years of work")
         before = snapshot(copy)
         with pytest.raises(ra.InputError, match=f"holds {name}"):
