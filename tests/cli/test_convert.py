@@ -61,17 +61,15 @@ def test_average_writes_a_model_of_the_last_checkpoints(
     assert names(trained) == before
 
 
-def test_average_is_written_beside_the_run_by_default(average, copy):
-    status, out, err = average(copy)
-    output = copy.with_name("run_average_3")
-    assert (status, out) == (0, f"model: {output}\n"), err
-    assert_is_mean(output / "model.safetensors", copy, [4, 8, 12])
-
-
-def test_average_changes_the_run_only_with_in_place(average, copy):
+def test_average_is_beside_the_run_or_in_place(average, copy):
     best = (copy / "best.safetensors").read_bytes()
-    assert average(copy, "--last=3", "--in-place")[0] == 0
-    assert_is_mean(copy / "model.safetensors", copy, [4, 8, 12])
+    beside = copy.with_name("run_average_3")
+    status, out, err = average(copy)
+    assert (status, out) == (0, f"model: {beside}\n"), err
+    status, out, err = average(copy, "--last=3", "--in-place")
+    assert (status, out) == (0, f"weights: {copy / 'model.safetensors'}\n")
+    for output in (beside, copy):
+        assert_is_mean(output / "model.safetensors", copy, [4, 8, 12])
     assert (copy / "best.safetensors").read_bytes() == best
     ra.load_translator(copy)
 
