@@ -127,21 +127,32 @@ def damage(checkpoint, name="model.safetensors"):
 # === What is kept ===
 
 
-def test_files_of_a_killed_process_are_deleted(run):
+def test_only_leftovers_of_runs_are_deleted(run):
+    run.saved(100, 200)
+    # Killed while saving, and while deleting.
     own = [
         ".best.safetensors-ab12cd34",
         "epochs/.step-00000001.safetensors-x1",
         "cache/.train-ab12cd34/ids.npy",
+        "checkpoints/.stop-00000250-abcd_234/file",
+        "checkpoints/.step-00000050-gone/file",
     ]
     others = [".gitignore", ".notes-ab12cd34"]
+    foreign = [".DS_Store", ".nfs0000000012", "step-notes", ".snapshot"]
+    foreign += ["step-00000300 (copy)"]
+    others += [f"checkpoints/{name}/file" for name in foreign]
     for name in [*own, *others]:
         (run.directory / name).parent.mkdir(parents=True, exist_ok=True)
         (run.directory / name).write_bytes(b"half")
     run.resumed(is_chief=False)
     assert all((run.directory / name).is_file() for name in [*own, *others])
-    run.resumed()
+    progress = run.resumed(keep_checkpoints=1)
     assert not any((run.directory / name).exists() for name in own)
     assert all((run.directory / name).is_file() for name in others)
+    assert progress.step == 200
+    progress.step = 300
+    progress._save("step")
+    assert run.names() == sorted([*foreign, "step-00000300"])
 
 
 def test_weights_of_old_passes_are_deleted(run):
@@ -305,24 +316,6 @@ def test_checkpoint_of_another_model_is_refused(run):
     with pytest.raises(ra.InputError, match="other than this one"):
         run.resumed()
     assert values(run.model) == {7.0}
-
-
-def test_only_leftovers_of_runs_are_deleted(run):
-    run.saved(100, 200)
-    foreign = (".DS_Store", ".nfs0000000012", "step-notes", ".snapshot")
-    for name in (*foreign, "step-00000300 (copy)"):
-        (run.folder / name).mkdir()
-    # Killed while saving, and while deleting.
-    for name in (".stop-00000250-abcd_234", ".step-00000050-gone"):
-        (run.folder / name).mkdir()
-        (run.folder / name / "file").touch()
-    progress = run.resumed(keep_checkpoints=1)
-    assert progress.step == 200
-    progress.step = 300
-    progress._save("step")
-    assert run.names() == sorted(
-        [*foreign, "step-00000300 (copy)", "step-00000300"]
-    )
 
 
 def test_checksums_of_other_files_are_ignored(run):
