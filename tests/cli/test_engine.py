@@ -5,7 +5,6 @@ import sys
 import pytest
 
 import relative_attention as ra
-from relative_attention.saving import model_directory
 from tests.cli.conftest import check_refused
 from tests.small_models import SENTENCES
 
@@ -52,15 +51,6 @@ def test_evaluate_compares_models_in_the_engine(several, source, tmp_path, run):
     assert (status, "BLEU" in out) == (0, True), err
     assert len(hypotheses.read_text("utf-8").split("\n")) == len(LINES) + 1
     assert len(list((tmp_path / "cache").rglob("model.bin"))) == 2
-
-
-def test_drawing_is_refused_before_loading(several, run, monkeypatch):
-    def load(*arguments):
-        raise AssertionError("loaded all the same")
-
-    monkeypatch.setattr(model_directory, "load_weights", load)
-    result = run("translate", several / "a", *ENGINE, "--sample")
-    check_refused(result, "leave it out to draw")
 
 
 def test_missing_package_is_named(several, run, monkeypatch):

@@ -210,6 +210,7 @@ def test_alignments_follow_the_translations(translate, translator, source):
         ("--top-k=5", "--top-k says how to draw; add --sample"),
         ("--sample --num-beams=3", "--num-beams is for a search; leave it"),
         ("--sample --length-penalty=1", "--length-penalty is for a search"),
+        ("--sample --engine=ctranslate2", "--engine is for a search"),
         ("--alignments --engine=ctranslate2", "leave out --engine"),
         ("--alignments --split-sentences", "exclude one another: words"),
         ("--shard=1/2", "give it with `--input F`. Received: standard input"),

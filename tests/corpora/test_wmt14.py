@@ -7,6 +7,7 @@ import io
 import os
 import pathlib
 import shutil
+import sys
 import tarfile
 
 import pytest
@@ -155,6 +156,18 @@ def run(run, output):
     return functools.partial(run, "data", "wmt14_en_de", "--output", output)
 
 
+@pytest.fixture
+def refused(run):
+    """`refused(*words)`: the command fails, and says this."""
+
+    def refused(*words):
+        status, _, err = run()
+        assert status == 1
+        assert all(word in err for word in words), err
+
+    return refused
+
+
 def lines(path):
     return list(read_lines(path))
 
@@ -209,12 +222,11 @@ def test_only_missing_files_are_made_again(name, run, internet, output):
     assert other.stat().st_mtime_ns == before
 
 
-def test_nothing_is_written_when_the_disk_is_full(run, internet, output, room):
+def test_nothing_is_written_when_the_disk_is_full(
+    refused, internet, output, room
+):
     room["free"] = 2 * GIGABYTE
-    status, _, err = run()
-    assert status == 1
-    for words in ("too little room", "2.0 GB are free", "13 GB", "--output"):
-        assert words in err
+    refused("too little room", "2.0 GB are free", "13 GB", "--output")
     assert internet.num_calls == 0
     assert [path.name for path in output.iterdir()] == ["tensorflow_datasets"]
 
@@ -238,7 +250,9 @@ def test_no_partial_text_is_left_when_interrupted(
     assert internet.num_calls == 2
 
 
-def test_corpus_is_prepared_with_checksums(run, internet, output, monkeypatch):
+def test_corpus_is_prepared_with_checksums(
+    refused, internet, output, monkeypatch
+):
     shutil.rmtree(output / "tensorflow_datasets")
     configs = []
 
@@ -252,20 +266,18 @@ def test_corpus_is_prepared_with_checksums(run, internet, output, monkeypatch):
             raise OSError("the line is down")
 
     monkeypatch.setattr(tfds, "builder", lambda name, data_dir: Builder())
-    status, _, err = run()
-    assert status == 1
-    assert "cannot prepare wmt14_translate/de-en: OSError: the line is" in err
-    assert "try again to go on" in err
+    refused(
+        "cannot prepare wmt14_translate/de-en: OSError: the line is",
+        "try again to go on",
+    )
     (config,) = configs
     assert config.force_checksums_validation
     assert "train.en" not in os.listdir(output)
 
 
-def test_missing_package_names_its_extra(run, internet, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "tensorflow_datasets", None)
-    status, _, err = run()
-    assert status == 1
-    assert "pip install '.[wmt]'" in err
+def test_missing_package_names_its_extra(refused, internet, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
+    refused("pip install '.[wmt]'")
     # Before anything is downloaded.
     assert internet.num_calls == 0
 
@@ -275,7 +287,7 @@ def test_missing_package_names_its_extra(run, internet, monkeypatch):
 
 @pytest.mark.parametrize("state", ["cut", "text_cut"])
 def test_interrupted_test_set_download_is_explained(
-    state, run, internet, output, archives
+    state, run, refused, internet, output, archives
 ):
     dataset = DATASETS["wmt13"]
     (url,) = dataset.data
@@ -289,27 +301,24 @@ def test_interrupted_test_set_download_is_explained(
         for field in dataset.fieldnames("en-de"):
             path = pathlib.Path(dataset._outdir, f"wmt13.en-de.{field}")
             path.write_text("one line\n")
-    status, _, err = run()
-    assert status == 1
-    assert "sacreBLEU cannot get the test set wmt13" in err
-    assert f"delete {dataset._outdir}, and try again" in err
+    refused(
+        "sacreBLEU cannot get the test set wmt13",
+        f"delete {dataset._outdir}, and try again",
+    )
     shutil.rmtree(dataset._outdir)
     assert run()[0] == 0
     assert_complete(output)
 
 
-def test_unavailable_test_set_is_refused(run, internet, archives, output):
+def test_unavailable_test_set_is_refused(refused, internet, archives, output):
     (url,) = DATASETS["wmt13"].data
     # Another archive than the known.
     internet.pages[url] = archives["wmt14/full"]
-    status, _, err = run()
-    assert status == 1
-    assert "sacreBLEU cannot get the test set wmt13" in err
-    assert DATASETS["wmt13"]._outdir in err
+    message = "sacreBLEU cannot get the test set wmt13"
+    refused(message, DATASETS["wmt13"]._outdir)
     # No connection.
     internet.pages.clear()
-    status, _, err = run()
-    assert status == 1 and "https://statmt.org/wmt13/test.tgz" in err
+    refused("https://statmt.org/wmt13/test.tgz")
     assert [path.name for path in output.iterdir()] == ["tensorflow_datasets"]
 
 
