@@ -8,18 +8,14 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.decoding.translator import DecodingSection
 from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import save_arrays
-from relative_attention.models.weights import save_weights
 from relative_attention.models.weights import weight_name
 from relative_attention.runs.distill import keeps_vocabulary
 from relative_attention.runs.prepare import find_inputs
 from relative_attention.runs.prepare import prepare_data
 from relative_attention.runs.start_from import find_initial_weights
 from relative_attention.runs.start_from import follow_start
-from relative_attention.saving.model_directory import save_config
-from relative_attention.saving.model_directory import save_vocabularies
 from tests.runs.conftest import assert_same_arrays
 
 OLD_TEXT = ["the cat sat on the mat", "the hat of the cat"] * 20
@@ -55,19 +51,19 @@ def tokens(tokenizer):
 def make(directory, source, target=None, **fields):
     """A model directory with weights that are all different."""
     target = target or source
-    directory.mkdir()
-    config = ra.Recipe.from_mapping(recipe_of(directory, **fields))
-    config = config.model_config(
-        len(target), None if source is target else len(source)
-    )
-    model = ra.Transformer(config)
+    recipe = ra.Recipe.from_mapping(recipe_of(directory, **fields))
+    model = model_of(recipe, source, target)
     random = np.random.default_rng(5)
     for weight in model.weights:
         weight.assign(random.normal(size=weight.shape))
-    save_config(config, DecodingSection(), directory)
-    save_weights(model.weights, directory / "model.safetensors")
-    save_vocabularies(source, target, directory)
+    translator = ra.Translator(model, target, source_vocabulary=source)
+    ra.save_translator(translator, directory)
     return model
+
+
+def model_of(recipe, source, target):
+    source_size = None if source is target else len(source)
+    return ra.Transformer(recipe.model_config(len(target), source_size))
 
 
 def recipe_of(
@@ -98,11 +94,7 @@ def started(directory, source=None, target=None, **options):
     if source is None:
         source, target = start.vocabularies
     target = target or source
-    model = ra.Transformer(
-        recipe.model_config(
-            len(target), None if source is target else len(source)
-        )
-    )
+    model = model_of(recipe, source, target)
     initial = arrays_of(model)
     lines = []
     start.assign_to(model, source, target, lines.append)
