@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 
@@ -109,7 +108,7 @@ def test_missing_package_is_reported_in_one_line(run, monkeypatch):
     assert "needs the package x, which is not installed" in err
 
 
-# === Interrupts, and a model that is damaged ===
+# === Interrupts ===
 
 
 @pytest.mark.parametrize(
@@ -139,19 +138,3 @@ def test_interrupt_exits_with_130_and_says_how_to_resume(
     status, out, err = run(*words.format(recipe=recipe_file).split())
     assert (status, out) == (130, "")
     assert hint in err
-
-
-@pytest.mark.parametrize(
-    ("file", "message"),
-    [
-        ("model.safetensors", "cut short"),
-        ("vocabulary.model", "vocabulary"),
-        ("config.json", "damaged"),
-    ],
-)
-def test_truncated_model_is_refused(file, message, run, trained, tmp_path):
-    broken = tmp_path / "broken"
-    shutil.copytree(trained, broken)
-    content = (broken / file).read_bytes()
-    (broken / file).write_bytes(content[: len(content) // 2])
-    check_refused(run("translate", broken, stdin=b"yes\n"), message)

@@ -37,13 +37,20 @@ def model():
 
 
 class Machine:
-    asks_others = False
+    """One alone, or one whose flag the others see, in a list."""
 
-    def __init__(self, is_chief=True):
+    answer = None
+
+    def __init__(self, is_chief=True, flags=None):
         self.is_chief = is_chief
+        self.flags = flags
+        self.asks_others = flags is not None
 
     def any(self, flag):
-        return flag
+        if self.flags is None:
+            return flag
+        self.flags.append(flag)
+        return self.answer
 
 
 class Run:
@@ -375,27 +382,12 @@ def test_fit_stops_when_a_validation_ends_the_run(run):
     ]
 
 
-class OneOfSeveral:
-    """A machine whose flag the others see."""
-
-    asks_others = True
-    answer = None
-
-    def __init__(self, is_chief, flags):
-        self.is_chief = is_chief
-        self.flags = flags
-
-    def any(self, flag):
-        self.flags.append(flag)
-        return self.answer
-
-
 def are_over(run, sections, scores, seconds=0.0):
     """What each machine decides, once all have been asked."""
     flags, machines = [], []
     for number, (training, bleu) in enumerate(zip(sections, scores)):
         machine = run.start(best_by="bleu", **training)
-        machine.cluster = OneOfSeveral(number == 0, flags)
+        machine.cluster = Machine(number == 0, flags)
         machine.records = [{"val_bleu": x, "seconds": seconds} for x in bleu]
         machines.append(machine)
     for machine in machines:
