@@ -16,6 +16,7 @@ from relative_attention.models.weights import load_arrays
 from relative_attention.runs import run as training_run
 from relative_attention.runs.run import compile_model
 from relative_attention.runs.run import learning_rate_of
+from tests.runs.conftest import NO_DROPOUT
 from tests.runs.conftest import assert_same_arrays
 from tests.runs.conftest import train_quickly
 
@@ -233,12 +234,7 @@ def test_changed_text_is_refused_when_resumed(recipe, corpus, tmp_path):
 
 
 def test_update_in_parts_equals_the_whole(quickly, tmp_path):
-    overrides = (
-        "training.steps=1",
-        "model.dropout=0.0",
-        "model.attention_dropout=0.0",
-        "model.intermediate_dropout=0.0",
-    )
+    overrides = ("training.steps=1", *NO_DROPOUT)
     parts = ("training.batch_tokens=300", "training.effective_batch_tokens=512")
     lines = []
     quickly(tmp_path / "run", *parts, *overrides, report=lines.append)

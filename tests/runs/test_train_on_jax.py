@@ -16,10 +16,10 @@ import yaml
 import relative_attention as ra
 from tests.backend_numbers import numbers_on
 from tests.runs.conftest import assert_same_arrays
+from tests.runs.conftest import logs
 from tests.runs.conftest import start_command
+from tests.runs.conftest import wait_for
 from tests.runs.test_many_machines import free_addresses
-from tests.runs.test_many_machines import logs
-from tests.runs.test_many_machines import wait_for
 from tests.small_run import RECIPE
 
 ROOT = pathlib.Path(__file__).parents[2]
