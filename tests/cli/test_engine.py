@@ -18,39 +18,16 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("RELATIVE_ATTENTION_CACHE", str(tmp_path / "cache"))
 
 
-@pytest.fixture
-def source(tmp_path):
-    path = tmp_path / "source"
-    path.write_text("".join(f"{line}\n" for line in LINES))
-    return path
-
-
 @pytest.mark.large
-def test_translates_a_file_in_a_new_process(
-    several, source, tmp_path, run_python
-):
-    output = tmp_path / "output"
+def test_translates_a_file_in_a_new_process(several, tmp_path, run_python):
+    source, output = tmp_path / "source", tmp_path / "output"
+    source.write_text("".join(f"{line}\n" for line in LINES))
     words = [several / "a", "--input", source, "--output", output]
     words += [*ENGINE, "--num-beams", "1"]
     assert run_python(MAIN, "translate", *words) == ""
     ours = ra.load_translator(several / "a", num_beams=1)
     expected = "".join(f"{text}\n" for text in ours.translate(LINES))
     assert output.read_bytes() == expected.encode()
-
-
-def test_evaluate_compares_models_in_the_engine(several, source, tmp_path, run):
-    reference = tmp_path / "reference"
-    reference.write_text("two red dogs run\n" * len(LINES))
-    source.write_text("two dogs run by\n" * len(LINES))
-    hypotheses = tmp_path / "hypotheses"
-    status, out, err = run(
-        *("evaluate", several / "a", "--source", source),
-        *("--reference", reference, "--compare", several / "b", *ENGINE),
-        *("--hypotheses", hypotheses, "--resamples", "40", "--metrics", "bleu"),
-    )
-    assert (status, "BLEU" in out) == (0, True), err
-    assert len(hypotheses.read_text("utf-8").split("\n")) == len(LINES) + 1
-    assert len(list((tmp_path / "cache").rglob("model.bin"))) == 2
 
 
 def test_missing_package_is_named(several, run, monkeypatch):

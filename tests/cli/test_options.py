@@ -56,6 +56,13 @@ translate m --num-beams=2 --length-penalty=3 --min-length=2 --max-length=5 \
 --no-repeat-ngram=1 --batch-tokens=7 --dtype=bfloat16
     saving.load_translator directory=m num_beams=2 length_penalty=3.0
     min_length=2 max_length=5 no_repeat_ngram=1 batch_tokens=7 dtype=bfloat16
+translate {model} --engine ctranslate2 --threads 1
+    saving.load_translator engine=ctranslate2 threads=1
+evaluate {model} --source lines --reference lines --engine ctranslate2 \
+--threads 1 --max-length 9
+    saving.load_translator engine=ctranslate2 threads=1 max_length=9
+score m --source lines --target lines
+    saving.load_translator directory=m
 translate a --batch-tokens 8192 b c
     saving.load_translator directory=a,b,c
 translate {model} --input lines --sample --nbest=6 --temperature=1.7 \
