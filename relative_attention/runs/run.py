@@ -254,6 +254,9 @@ class TrainingRun:
         )
         # After initial weights, which a checkpoint replaces.
         self.progress.restore(self.model)
+        if self.cluster.is_chief:
+            # Not before: keys that are refused would stay in the way.
+            self.recipe.save(self.output / "recipe.yaml")
         try:
             self._fit(self._callbacks())
         except Exception as error:

@@ -115,7 +115,9 @@ def claim_run_directory(
                 "`--output`."
             )
     write_record(path, files)
-    recipe.save(path / "recipe.yaml")
+    # That of a run that resumes is replaced when its checkpoint fits.
+    if not (resume and has_trained(path)):
+        recipe.save(path / "recipe.yaml")
 
 
 def _state(path: pathlib.Path) -> str:

@@ -230,6 +230,14 @@ def test_changed_text_is_refused_when_resumed(recipe, corpus, tmp_path):
     assert results["steps"] == 4
 
 
+def test_recipe_of_a_run_stays_when_resuming_is_refused(quickly, copy):
+    before = (copy / "recipe.yaml").read_text()
+    overrides = ("training.batch_tokens=300", "training.steps=8")
+    with pytest.raises(ra.InputError, match="effective_batch_tokens"):
+        quickly(copy, *overrides, resume=True)
+    assert (copy / "recipe.yaml").read_text() == before
+
+
 # === Updates ===
 
 
