@@ -82,8 +82,7 @@ def build(randomize):
 
     def build(case):
         layer, rows, arguments = CASES[case]()
-        layer.build((None, None, D))
-        return randomize(layer), rows, arguments
+        return randomize(layer, D), rows, arguments
 
     return build
 
@@ -91,28 +90,66 @@ def build(randomize):
 # === Equations ===
 
 
+def assert_terms(outputs, terms, expected, allowed=True):
+    assert_same(outputs, expected.pop("outputs"))
+    for name, wanted in expected.items():
+        found = getattr(terms, name)
+        if found is None:
+            assert not wanted.any()
+            continue
+        if "logits" in name:
+            # What no query attends to may have any logit.
+            found, wanted = (np.where(allowed, x, 0) for x in (found, wanted))
+        assert_same(*np.broadcast_arrays(found, wanted))
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_outputs_and_scores_are_those_of_the_paper(rng, inputs, build, case):
     layer, rows, arguments = build(case)
     mask = rng.random((B, T, T)) < 0.7
     mask[:, range(T), range(T)] = True
-    is_causal = bool(layer.causal)
-    for given, call in (
-        (True, {}),
-        (np.tril(mask), {"attention_mask": mask, "use_causal_mask": True}),
+    # A sentence that is padded, and a query that may attend to nothing.
+    is_real = np.arange(T) < np.array([T, T - 2])[:, None]
+    mask[0, 3] = False
+    merged = mask & is_real[:, None]
+    causal = {"use_causal_mask": True}
+    for given, call, of_terms in (
+        (np.ones((B, T, T), bool), {}, {}),
+        (
+            np.tril(merged),
+            {"attention_mask": mask, "inputs_mask": is_real, **causal},
+            {"attention_mask": merged, **causal},
+        ),
     ):
-        expected, expected_scores = attention(
-            weights_of(layer),
-            inputs,
-            rows,
-            np.tri(T, dtype=bool) & given if is_causal else given,
-        )
-        assert_same(layer(inputs, **arguments, **call), expected)
+        allowed = np.tri(T, dtype=bool) & given if layer.causal else given
+        expected = attention(weights_of(layer), inputs, rows, allowed)
+        assert_same(layer(inputs, **arguments, **call), expected["outputs"])
         outputs, scores = layer(
             inputs, return_attention_scores=True, **arguments, **call
         )
-        assert_same(outputs, expected)
-        assert_same(scores, expected_scores)
+        assert_same(outputs, expected["outputs"])
+        assert_same(scores, expected["scores"])
+        found = layer.attention_terms(inputs, **arguments, **of_terms)
+        assert_terms(*found, expected, allowed[:, None])
+
+
+def test_cross_attention_has_content_alone(rng, inputs, randomize):
+    layer = ra.CrossAttention(N, H, value_dim=5, use_bias=True)
+    source = normal(rng, B, 5, D)
+    is_real = np.arange(5) < np.array([5, 2])[:, None]
+    layer.build(inputs.shape, source.shape)
+    expected = attention(
+        weights_of(randomize(layer)),
+        inputs,
+        mask=is_real[:, None],
+        source=source,
+    )
+    outputs, scores = layer(
+        inputs, source, padding_mask=is_real, return_attention_scores=True
+    )
+    assert_same(outputs, expected["outputs"])
+    assert_same(scores, expected["scores"])
+    assert_terms(*layer.attention_terms(inputs, source, is_real), expected)
 
 
 @pytest.mark.parametrize(
@@ -136,13 +173,13 @@ def test_gradients_are_finite_differences_of_the_paper(
         direction = rng.normal(size=result.shape)
         losses = []
         for moved in (step * direction, -step * direction):
-            outputs, _ = attention(
+            found = attention(
                 {**weights, name: weights.get(name, 0) + moved},
                 inputs + (moved if name == "inputs" else 0),
                 rows,
                 mask,
             )
-            losses.append((outputs * upstream).sum())
+            losses.append((found["outputs"] * upstream).sum())
         np.testing.assert_allclose(
             (result * direction).sum(),
             (losses[0] - losses[1]) / (2 * step),
@@ -157,13 +194,7 @@ def test_gradients_are_finite_differences_of_the_paper(
 
 @pytest.mark.parametrize("case", range(10))
 def test_outputs_and_gradients_are_tensor2tensors(golden, gradients, case):
-    golden = golden("A4_multihead_attention")
-    info = golden.info["cases"][case]
-    data = {
-        key.removeprefix(f"case{case}/"): array
-        for key, array in golden.items()
-        if key.startswith(f"case{case}/")
-    }
+    info, data = golden("A4_multihead_attention").case(case)
     num_heads = info["num_heads"]
     head_dim = info["total_key_depth"] // num_heads
     options = {
@@ -306,8 +337,7 @@ def test_layer_with_zero_tables_is_multi_head_attention(
         "name": "attention",
     }
     layer = ra.RelativeSelfAttention(max_relative_position=K, **arguments)
-    layer.build(inputs.shape)
-    randomize(layer)
+    randomize(layer, D)
     for kind in ("key", "value"):
         table = getattr(layer, f"{kind}_relation_embeddings")
         table.assign(np.zeros(table.shape))
@@ -337,10 +367,8 @@ def test_dropout_is_active_only_in_training(inputs, randomize, implementation):
     layer = ra.RelativeSelfAttention(
         N, H, K, dropout=0.5, seed=7, implementation=implementation
     )
-    layer.build((None, None, D))
-    expected, expected_scores = attention(
-        weights_of(randomize(layer)), inputs, clipped(T, K)
-    )
+    found = attention(weights_of(randomize(layer, D)), inputs, clipped(T, K))
+    expected = found["outputs"]
     assert_same(layer(inputs), expected)
     assert_same(layer(inputs, training=False), expected)
     first, second = (np.array(layer(inputs, training=True)) for _ in range(2))
@@ -348,7 +376,7 @@ def test_dropout_is_active_only_in_training(inputs, randomize, implementation):
     assert np.abs(second - first).max() > 1e-2
     # The scores are those before dropout.
     _, scores = layer(inputs, training=True, return_attention_scores=True)
-    assert_same(scores, expected_scores)
+    assert_same(scores, found["scores"])
 
 
 @pytest.mark.parametrize("case", ["shared", "graph", "global-causal"])

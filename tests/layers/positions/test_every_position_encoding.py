@@ -9,7 +9,6 @@ import relative_attention as ra
 from relative_attention.layers.positions import POSITION_ENCODINGS
 from tests.layers.paper import assert_same
 from tests.layers.paper import normal
-from tests.layers.positions.loops import randomize
 
 B, T, D, N, H, H_V, M = 2, 7, 11, 3, 4, 5, 3
 
@@ -29,10 +28,10 @@ TABLES = {
 
 
 @pytest.fixture
-def build_layer(rng):
+def build_layer(randomize):
     def build(encoding, **arguments):
         layer = ra.SelfAttention(N, H, encoding, value_dim=H_V, **arguments)
-        return randomize(layer, rng, D)
+        return randomize(layer, D)
 
     return build
 
