@@ -1,8 +1,5 @@
 """The equations of the attention layers, and what follows from them."""
 
-import re
-import sys
-
 import keras
 import numpy as np
 import pytest
@@ -549,40 +546,3 @@ def test_label_out_of_range_is_refused(inputs, no_relation, label):
         f"({no_relation}). Received: {label}. Raise `num_relations`, or name "
         "a `no_relation`."
     ) in str(error.value)
-
-
-# === Long sentences ===
-
-# A process of its own, as its largest resident set is that of its whole life.
-# Without oneDNN TensorFlow returns what it frees, so this is what the layer
-# holds. With it, TensorFlow keeps freed memory in pieces, and the next matrix
-# may need new memory, if the operations happen to run in an unlucky order.
-TRAIN = """
-import keras
-import numpy as np
-import relative_attention as ra
-from tests.peak_memory import peak_memory
-
-inputs = np.random.default_rng(0).normal(size=(1, 8192, 512))
-inputs = inputs.astype("float32")
-model = keras.Sequential([ra.RelativeSelfAttention(8, 64, 16)])
-model.compile(keras.optimizers.Adam(1e-3), "mse", jit_compile=False)
-losses = [
-    model.train_on_batch(inputs, np.zeros_like(inputs)) for _ in range(2)
-]
-print("losses", *map(float, losses), "peak", peak_memory())
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(
-    sys.platform != "linux" or keras.backend.backend() != "tensorflow",
-    reason="measures a process of TensorFlow as Linux counts it",
-)
-def test_layer_trains_on_8192_tokens_in_6_gigabytes(run_python):
-    first, second, peak = re.search(
-        r"losses (\S+) (\S+) peak (\d+)",
-        run_python(TRAIN, TF_ENABLE_ONEDNN_OPTS="0"),
-    ).groups()
-    assert float(second) < float(first)
-    assert int(peak) < 6e9

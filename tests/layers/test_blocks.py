@@ -1,7 +1,7 @@
 """Dropout of encoder and decoder blocks.
 
 What they compute is compared with tensor2tensor's, normalization first and
-last, in `tests/models/test_transformer_as_tensor2tensor.py`.
+last, in `tests/convert/test_goldens.py`.
 """
 
 import numpy as np
