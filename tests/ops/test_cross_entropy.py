@@ -10,17 +10,23 @@ SMOOTHING = 0.1
 
 
 def log_softmax(logits):
+    logits = logits.astype("float64")
     logits = logits - logits.max(-1, keepdims=True)
     return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 
 
+def token_losses(logits, labels, smoothing=SMOOTHING):
+    """Smoothed losses of tokens, less their least, as of tensor2tensor."""
+    q = np.full(logits.shape, smoothing / (logits.shape[-1] - 1))
+    np.put_along_axis(q, labels[..., None], 1 - smoothing, axis=-1)
+    # tensor2tensor adds 1e-20 for smoothing 0, where p log p is 0.
+    return (q * (np.log(q + 1e-20) - log_softmax(logits))).sum(-1)
+
+
 def plain(hidden, matrix, bias, labels, weights, num_tokens):
     """The definition, in float64."""
-    logs = log_softmax(hidden @ matrix.T + (0 if bias is None else bias))
-    q = np.full(logs.shape, SMOOTHING / (len(matrix) - 1))
-    q[np.arange(len(labels)), labels] = 1 - SMOOTHING
-    entropy = -(q * np.log(q)).sum(-1)
-    return (weights * (-(q * logs).sum(-1) - entropy)).sum() / num_tokens
+    logits = hidden @ matrix.T + (0 if bias is None else bias)
+    return (weights * token_losses(logits, labels)).sum() / num_tokens
 
 
 def slope(function, array, epsilon=1e-6):
