@@ -106,6 +106,18 @@ def test_step_in_parts_is_that_of_the_whole_batch(
         )
 
 
+def test_loss_of_counted_tokens_is_that_of_keras():
+    model = words(is_regularized=True)
+    model.compile("sgd", ra.MaskedCrossEntropy(), loss_weights=0.5)
+    x, y, weights = batch_of(5)
+    y_pred = ops.convert_to_numpy(model(x))
+    losses = [
+        float(model.compute_loss(x, y, y_pred, weights, **counted))
+        for counted in ({}, {"num_tokens": (weights * (y != 0)).sum()})
+    ]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+
+
 @IN_PARTS
 def test_losses_that_layers_add_are_refused_of_parts():
     model = words(activity_regularizer="l2")
