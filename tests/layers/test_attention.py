@@ -315,10 +315,7 @@ def test_global_outputs_and_scores_are_tensor2tensors(golden, case):
     assert_same(scores, data["weights"])
 
 
-@pytest.mark.parametrize("masked", [False, True], ids=["free", "masked"])
-def test_layer_with_zero_tables_is_multi_head_attention(
-    inputs, randomize, masked
-):
+def test_layer_with_zero_tables_is_multi_head_attention(inputs, randomize):
     arguments = {
         "num_heads": N,
         "key_dim": H,
@@ -345,10 +342,9 @@ def test_layer_with_zero_tables_is_multi_head_attention(
         keras_own.set_weights(ours.get_weights())
         for weight, other in zip(ours.weights, keras_own.weights, strict=True):
             assert type(weight.constraint) is type(other.constraint)
-    call = {"training": False, "return_attention_scores": True}
-    if masked:
-        is_real = np.arange(T) < np.array([4, T])[:, None]
-        call |= {"attention_mask": is_real[:, None], "use_causal_mask": True}
+    is_real = np.arange(T) < np.array([4, T])[:, None]
+    call = {"attention_mask": is_real[:, None], "use_causal_mask": True}
+    call |= {"training": False, "return_attention_scores": True}
     results = layer(inputs, **call)
     expected = keras_layer(inputs, inputs, **call)
     for result, wanted in zip(results, expected, strict=True):
