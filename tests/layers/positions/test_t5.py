@@ -66,18 +66,6 @@ def test_buckets_are_those_of_the_paper(is_causal):
     )
 
 
-@CAUSAL
-def test_buckets_are_those_of_keras_hub(is_causal):
-    hub = pytest.importorskip("keras_hub.src.models.t5.t5_multi_head_attention")
-    layer = hub.T5MultiHeadAttention(
-        is_causal, D, H, 1, 0.0, use_relative_attention_bias=True
-    )
-    layer.relative_attention_bias.assign(np.arange(32)[:, None])
-    expected = layer.compute_bias(LONG, LONG)[0, 0]
-    buckets = biases_alone(LONG, bidirectional=not is_causal)
-    np.testing.assert_allclose(buckets, expected, atol=1e-3)
-
-
 # === The layer ===
 
 
