@@ -91,6 +91,7 @@ def of_model(rng, position_encoding):
     for name, beams in (
         ("greedy", {"num_beams": 1}),
         ("beam", {"num_beams": 4, "num_results": 3}),
+        ("begun", {"target_prefix": [[4, 6], [8, 0]], "min_length": 4}),
     ):
         results = ra.beam_search(model, source, max_length=6, **beams)
         yield f"{name}/token_ids", results["token_ids"]

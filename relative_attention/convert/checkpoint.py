@@ -220,12 +220,9 @@ def body_weights(
 ) -> dict[str, StoredWeight]:
     """Returns the weights of encoder and decoder by another system's paths.
 
-    Args:
-        model: `Transformer`.
-        scope: string. The path of the body.
-        layer: string. A layer's path before its index.
-        block: `Names` of the parts of a block.
-        norm: path and `Names` of the last normalization, for pre-norm only.
+    `scope` is the path of the body, `layer` that of a layer before its index,
+    and `norm` has the path and `Names` of the last normalization, for pre-norm
+    only.
     """
     weights: dict[str, StoredWeight] = {}
     for side in ("encoder", "decoder"):
@@ -347,18 +344,9 @@ def save_converted(
 ) -> None:
     """Writes a folder that `load_translator` reads, whole or not at all.
 
-    Args:
-        output: path of the folder.
-        model: `Transformer`.
-        vocabularies: pair of source and target vocabulary, the same object if
-            joint; or `None`.
-        decoding: `DecodingSection`.
-        lines: strings that say where each variable went, for
-            `conversion.txt` in the folder.
-        token_kind: string. The kind of vocabulary items, for the error.
-
-    Raises:
-        InputError: if the size of a vocabulary differs from its embedding.
+    `vocabularies` are of source and target, the same object if joint; `lines`
+    say where each variable went, for `conversion.txt`; `token_kind` is the kind
+    of vocabulary items, for the error if a size differs from its embedding.
     """
     for side, vocabulary in zip(("source", "target"), vocabularies or ()):
         check_vocabulary_fits(

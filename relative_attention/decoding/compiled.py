@@ -66,9 +66,6 @@ def compiled_functions(model: Any) -> dict[Any, Any]:
     It is kept with the model, and emptied when variables or dtypes of the model
     change: after adapters, quantization or a new layer. New values of the same
     variables do not matter, as a graph reads them.
-
-    Args:
-        model: `Transformer`, `Ensemble`, or any object with attributes.
     """
     weights = list(getattr(model, "weights", ()))
     dtypes = [

@@ -367,14 +367,7 @@ class HiddenStates(keras.layers.Layer):
 
 
 def transformer_inputs(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Returns inputs of a `Transformer`, with id 0 for masked tokens.
-
-    Args:
-        inputs: dict with the keys of `INPUT_DTYPES`.
-
-    Returns:
-        Dict of `"source_token_ids"` and `"target_token_ids"`.
-    """
+    """Returns inputs of a `Transformer`, with id 0 for masked tokens."""
     # KerasHub masks by a tensor of its own, a `Transformer` by id 0.
     ids = {}
     for name, side in (("source", "encoder"), ("target", "decoder")):

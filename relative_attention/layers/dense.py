@@ -34,12 +34,8 @@ def draw_as_matrix(
 
     An initializer that uses fan-in and fan-out, such as Glorot's, takes the
     shape `(D, N, H)` or `(N, H, D)` for a convolution, and makes the values
-    `sqrt(N)` times too small or worse. The matrix has the right fan-in and
-    fan-out.
-
-    Args:
-        initializer: `keras.initializers.Initializer` of the matrix.
-        num_input_axes: int. The number of leading axes that are inputs.
+    `sqrt(N)` times too small or worse. The matrix has the right fan-in and fan-
+    out.
     """
 
     def draw(shape: tuple[int, ...], dtype: str | None = None) -> Tensor:
@@ -275,15 +271,7 @@ class FeedForward(SublayerMaker):
 def width_spec(inputs_shape: Shape, **spec: int) -> keras.layers.InputSpec:
     """Returns the input spec of a layer built for inputs of this width.
 
-    Args:
-        inputs_shape: shape of the inputs, a tuple.
-        **spec: arguments of `keras.layers.InputSpec`, `ndim` or `min_ndim`.
-
-    Returns:
-        `keras.layers.InputSpec`.
-
-    Raises:
-        ValueError: if the last size is not known.
+    `spec` has `ndim` or `min_ndim`. An unknown width is a `ValueError`.
     """
     width = inputs_shape[-1]
     if width is None:

@@ -130,14 +130,8 @@ def replica_seeds(
 
     The state of `keras.random.SeedGenerator` is the same on all replicas, so
     dropout would drop the same elements on each. Within this context the
-    generator has a state of this replica. It counts one draw, the same on all
-    replicas. With one replica the generator does not change.
-
-    Args:
-        generator: `keras.random.SeedGenerator`, which keeps the state.
-
-    Yields:
-        The generator, to be given to one function of `keras.random`.
+    generator has a state of this replica, and counts one draw. With one replica
+    it does not change.
     """
     number = replica_number()
     if isinstance(number, int):

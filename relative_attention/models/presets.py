@@ -243,16 +243,7 @@ def find_preset(
 ) -> tuple[TransformerConfig, pathlib.Path | None]:
     """Returns config and weights of an architecture or of a bundled model.
 
-    Args:
-        name: string. One of `presets()` or of `zoo_models()`.
-        overrides: dict of fields of `TransformerConfig`.
-
-    Returns:
-        Pair of a `TransformerConfig`, and the path of its weights or `None`.
-
-    Raises:
-        ValueError: if the name or a field is unknown, a value is wrong, or
-            `vocabulary_size` is missing for an architecture.
+    An architecture has no path of weights, and needs `vocabulary_size`.
     """
     trained = zoo_models()
     if name in trained:

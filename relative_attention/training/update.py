@@ -119,15 +119,8 @@ def count_step(
 ) -> Tensor:
     """Updates the metrics of a step, and decides whether weights change.
 
-    Args:
-        model: compiled `TrainableModel`.
-        loss: float scalar, of the whole batch.
-        own_tokens: float32 scalar, the weight of this replica's tokens.
-        norm: float scalar, the gradient norm.
-        loss_scale: float scalar, by which the gradients were multiplied.
-
-    Returns:
-        bool scalar, whether the update is to be made.
+    Loss and gradient norm are of the whole batch; `own_tokens` is the weight of
+    this replica's tokens.
     """
     loss = ops.cast(loss, "float32")
     is_finite_loss = ops.isfinite(loss)
@@ -159,15 +152,7 @@ def count_step(
 
 
 def tensorflow_step(model: keras.Model, data: Any) -> dict[str, Tensor]:
-    """Makes one update, on every replica with its own rows of the batch.
-
-    Args:
-        model: compiled `TrainableModel`.
-        data: a batch, as for `keras.Model.train_step`.
-
-    Returns:
-        Dict of the metrics.
-    """
+    """Makes one update, on every replica with its own rows of the batch."""
     import tensorflow as tf
 
     optimizer = model.optimizer
@@ -273,11 +258,7 @@ def update_all_replicas(
 ) -> None:
     """Updates variables on all replicas, or on none.
 
-    Args:
-        optimizer: the optimizer, built.
-        variables: list of variables.
-        gradients: list of sums over replicas, one per variable.
-        is_usable: bool scalar, the same on all replicas.
+    The gradients are sums over replicas; `is_usable` is the same on all.
     """
     import tensorflow as tf
 
@@ -316,13 +297,7 @@ def clip_gradients(
 ) -> list[Tensor]:
     """Clips sums over replicas as the optimizer would clip its own gradients.
 
-    Args:
-        optimizer: the optimizer, with `clipnorm`, `global_clipnorm` or
-            `clipvalue`, or none of them.
-        gradients: list of float tensors, times its loss scale.
-
-    Returns:
-        List of float tensors.
+    The gradients are multiplied by its loss scale, and so are the results.
     """
     import tensorflow as tf
 
@@ -346,17 +321,8 @@ def on_all_replicas(
 ) -> Callable[[Iterator], Any]:
     """Makes the function that `fit` calls with an iterator.
 
-    It makes a step on every replica. Metrics are read outside the replicas,
-    where they are sums over all.
-
-    Args:
-        model: Keras model made within a strategy's scope.
-        step: function of a replica's rows of a batch.
-        results: function without arguments that returns tensors, such as the
-            metrics after the step.
-
-    Returns:
-        Function of an iterator that takes one batch and returns the results.
+    It makes a step on every replica. `results`, such as the metrics, are read
+    outside the replicas, where they are sums over all.
     """
     import tensorflow as tf
 
@@ -415,17 +381,8 @@ def on_jax_replicas(
 
     Each device runs the program of one device on its own rows. Without this,
     XLA would divide that program itself: it would gather the rows of all
-    devices wherever a loop or a random draw goes over them.
-
-    Args:
-        model: compiled and built `TrainableModel`.
-        step: function of a state and a replica's rows of a batch that returns
-            a dict of metrics and the new state.
-        state: tuple of lists of the values of variables, the metrics' last.
-        data: a batch, divided among the devices.
-
-    Returns:
-        Pair of the dict of the metrics and the new state, as of `step`.
+    devices wherever a loop or a random draw goes over them. `state` has lists
+    of the values of variables, the metrics' last.
     """
     distribution = jax_distribution()
     if distribution is None:
@@ -556,16 +513,7 @@ def on_devices_of(variable: keras.Variable, values: np.ndarray) -> Any:
 def jax_step(
     model: keras.Model, state: State, data: Any
 ) -> tuple[dict[str, Tensor], State]:
-    """Makes one update, as `tensorflow_step`.
-
-    Args:
-        model: compiled and built `TrainableModel`.
-        state: the values of its variables.
-        data: a replica's rows of a batch, as for `keras.Model.train_step`.
-
-    Returns:
-        Pair of the dict of the metrics and the new values.
-    """
+    """Makes one update, as `tensorflow_step`, of the values of variables."""
     import jax
 
     trainable, _, of_optimizer, _ = state

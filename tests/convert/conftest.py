@@ -165,68 +165,62 @@ def opennmt_tf_variables(
     hidden, filters, head_dim = 12, 20, 4
     variables = {}
 
-    def draw(*shape):
-        return rng.normal(0, 0.4, shape).astype(np.float32)
+    def draw(path, *shape, offset=0):
+        values = offset + rng.normal(0, 0.4, shape)
+        variables[path] = values.astype(np.float32)
 
     def dense(path, inputs, outputs, bias=True):
-        variables[f"{path}/kernel"] = draw(inputs, outputs)
+        draw(f"{path}/kernel", inputs, outputs)
         if bias:
-            variables[f"{path}/bias"] = draw(outputs)
+            draw(f"{path}/bias", outputs)
 
     def norm(path):
-        variables[f"{path}/gamma"] = 1 + draw(hidden)
-        variables[f"{path}/beta"] = draw(hidden)
+        draw(f"{path}/gamma", hidden, offset=1)
+        draw(f"{path}/beta", hidden)
+
+    def attention(path, has_tables):
+        for role in ("queries", "keys", "values", "output"):
+            dense(f"{path}/linear_{role}", hidden, hidden, attention_bias)
+        for role in ("keys", "values") if has_tables else ():
+            draw(f"{path}/relative_position_{role}", 9, head_dim)
 
     for side, count in zip(("encoder", "decoder"), num_layers):
+        places = f"model/{side}/position_encoder"
         if pre_norm:
             norm(f"model/{side}/layer_norm")
         if "sinusoidal" in positions:
-            variables[f"model/{side}/position_encoder"] = None
+            variables[places] = None
         if positions == "learned":
-            table = f"model/{side}/position_encoder/position_embedding"
-            variables[table] = draw(10, hidden)
+            draw(f"{places}/position_embedding", 10, hidden)
         for layer in range(count):
             path = f"model/{side}/layers/{layer}"
-            sublayers = ["self_attention", "ffn"]
-            if side == "decoder":
-                sublayers.append("attention/0")
-            for name in sublayers:
+            crosses = ["attention/0"] if side == "decoder" else []
+            for name in ("self_attention", "ffn", *crosses):
                 kind = "input" if pre_norm else "output"
                 norm(f"{path}/{name}/{kind}_layer_norm")
-                inner = f"{path}/{name}/layer"
-                if name == "ffn":
-                    dense(f"{inner}/inner", hidden, filters)
-                    dense(f"{inner}/outer", filters, hidden)
-                    continue
-                for role in ("queries", "keys", "values", "output"):
-                    linear = f"{inner}/linear_{role}"
-                    dense(linear, hidden, hidden, attention_bias)
-                if name == "self_attention" and "relative" in positions:
-                    for role in ("keys", "values"):
-                        table = f"{inner}/relative_position_{role}"
-                        variables[table] = draw(9, head_dim)
-    variables |= _opennmt_tf_embeddings(
-        draw, hidden, sharing, source_size, target_size
+            attention(f"{path}/self_attention/layer", "relative" in positions)
+            for name in crosses:
+                attention(f"{path}/{name}/layer", has_tables=False)
+            dense(f"{path}/ffn/layer/inner", hidden, filters)
+            dense(f"{path}/ffn/layer/outer", filters, hidden)
+    source, target = (
+        f"model/examples_inputter/{side}_inputter/embedding"
+        for side in ("features", "labels")
     )
-    if output_bias:
-        variables["model/decoder/output_layer/bias"] = draw(target_size)
-    return variables
-
-
-def _opennmt_tf_embeddings(draw, hidden, sharing, source_size, target_size):
-    """Embeddings and output kernel; `weight` is the kernel where shared."""
     is_joint = sharing in ("all", "source_target")
-    target = draw(target_size, hidden)
-    source = target if is_joint else draw(source_size, hidden)
-    inputters = "model/examples_inputter"
-    variables = {
-        f"{inputters}/features_inputter/embedding": source,
-        f"{inputters}/labels_inputter/embedding": target,
-    }
+    draw(source, target_size if is_joint else source_size, hidden)
+    draw(target, target_size, hidden)
+    if is_joint:
+        variables[target] = variables[source]
     output = "model/decoder/output_layer"
     if sharing in ("all", "target"):
-        return {**variables, f"{output}/weight": target}
-    return {**variables, f"{output}/kernel": draw(hidden, target_size)}
+        # The kernel is the embedding.
+        variables[f"{output}/weight"] = variables[target]
+    else:
+        draw(f"{output}/kernel", hidden, target_size)
+    if output_bias:
+        draw(f"{output}/bias", target_size)
+    return variables
 
 
 def save_objects(directory, variables, step=5, with_optimizer=False):

@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 
 import relative_attention as ra
@@ -138,29 +137,23 @@ def test_converted_opennmt_tf_model_translates(
 
     translator = ra.load_translator(output, max_extra_length=6)
     assert (translator.num_beams, translator.length_penalty) == (4, 0.0)
-    model = ra.load_opennmt_tf(opennmt_tf_checkpoint)
-    assert translator.model.config == model.config
     # No end of sentence after the source: OpenNMT-tf has none by default.
-    source = np.array([[4, 5, 15, 7], [10, 16, 1, 0], [3, 0, 0, 0]])
-    with pytest.warns(UserWarning, match="should end each sentence"):
-        expected = ra.beam_search(
-            model, source, length_penalty=0.0, max_extra_length=6
-        )
-    texts = []
-    for row in np.array(expected["token_ids"])[:, 0]:
-        ids = [*row, 1]
-        kept = [i for i in ids[: ids.index(1)] if i]
-        names = ["<blank>", "</s>", "<s>", *TARGET_TOKENS[3:], "<unk>"]
-        texts.append(" ".join(names[i] for i in kept))
-    translations = translator.search(
-        ["s1 s2 s12 s4", "", "s7 nowhere </s>", "s0"]
+    source, target = (
+        ["<blank>", "</s>", "<s>", *tokens[3:], "<unk>"]
+        for tokens in (SOURCE_TOKENS, TARGET_TOKENS)
     )
-    assert [t.text for t in translations] == [texts[0], "", *texts[1:]]
-    scores = [translations[i].score for i in (0, 2, 3)]
-    np.testing.assert_allclose(
-        scores, np.array(expected["scores"])[:, 0], rtol=1e-4
+    direct = ra.Translator(
+        ra.load_opennmt_tf(opennmt_tf_checkpoint),
+        ra.TokenVocabulary(target),
+        ra.TokenVocabulary(source, end=False),
+        length_penalty=0.0,
+        max_extra_length=6,
     )
-    assert len({t.text for t in translations}) > 2
+    lines = ["s1 s2 s12 s4", "", "s7 nowhere </s>", "s0"]
+    translations = translator.search(lines)
+    assert translations == direct.search(lines)
+    assert translations[2].source_token_ids == (10, 16, 1, 0)
+    assert len({translation.text for translation in translations}) > 2
 
 
 def test_opennmt_tf_options_are_stored(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
+from tests.small_models import pad
 
 # In OpenNMT-tf's ids: `<s>` 1, `</s>` 2, `<unk>` the last of 17 and of 21.
 SOURCES = [[5, 16, 3, 9, 2, 1, 4], [7, 2, 11]]
@@ -131,10 +132,7 @@ def load(object_checkpoint):
 
 def our_ids(rows):
     """OpenNMT-tf's ids as ours, padded."""
-    padded = np.zeros((len(rows), max(map(len, rows))), int)
-    for number, row in enumerate(rows):
-        padded[number, : len(row)] = [{1: 2, 2: 1}.get(i, i) for i in row]
-    return padded
+    return pad([[{1: 2, 2: 1}.get(i, i) for i in row] for row in rows])
 
 
 def logits_of(model):

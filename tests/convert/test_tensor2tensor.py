@@ -98,13 +98,6 @@ def test_every_variable_finds_its_place(
     assert np.isfinite(logits_of(model)).all()
 
 
-def test_source_vocabulary_may_differ(hparams, variables, load):
-    model = load(variables(hparams, source_size=10))
-    assert model.config.share_embeddings == "none"
-    assert model.config.source_vocabulary_size == 10
-    assert logits_of(model).shape == (2, 3, 17)
-
-
 def test_shards_are_joined_in_numerical_order(hparams, variables, load):
     # `weights_10` comes before `weights_2` in the order of names.
     arrays = variables(hparams, num_shards=16)

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 import relative_attention as ra
+from tests.small_models import pad
 
 SENTENCES = [[5, 11, 2, 8, 1], [3, 1], [12, 4, 4, 9, 7, 6, 1]]
 
@@ -133,8 +134,7 @@ def penalty(length, alpha=0.6):
 
 def padded(rows, extra=0):
     """Rows of ids as an int32 array, padded with zeros."""
-    width = max(map(len, rows)) + extra
-    return np.array([[*r, *[0] * (width - len(r))] for r in rows], np.int32)
+    return np.pad(pad(rows), ((0, 0), (0, extra)))
 
 
 def until_end(row):

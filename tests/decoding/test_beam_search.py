@@ -9,11 +9,8 @@ import pytest
 import tensorflow as tf
 
 import relative_attention as ra
-from relative_attention.decoding.beam_search import Columns
-from relative_attention.decoding.beam_search import beam_search_loop
 from relative_attention.decoding.beam_search import length_penalty_of
 from relative_attention.decoding.beam_search import top_k
-from relative_attention.decoding.constraints import make_constraints
 from tests.decoding.known_models import Chain
 from tests.decoding.known_models import padded
 from tests.decoding.known_models import penalty
@@ -155,43 +152,6 @@ def test_source_may_be_of_any_int_type(convert):
     token_ids, _ = search(model, convert(SOURCE), max_extra_length=0)
     assert token_ids.tolist() == [[[2, 2, 2, 2]]]
     assert model.sources[0] == SOURCE.tolist()
-
-
-@pytest.mark.only_on("tensorflow", reason="JAX compiles each step of the other")
-@pytest.mark.parametrize(
-    ("num_beams", "constraints"),
-    [
-        (3, {}),
-        (1, {}),
-        (2, {"target_prefix": [[4, 6], [0, 0], [8, 0]], "min_length": 3}),
-    ],
-    ids=["beams", "greedy", "constraints"],
-)
-def test_results_of_fixed_columns_are_those_of_growing_ones(
-    peaked_model, num_beams, constraints
-):
-    sources = padded([[5, 3, 9, 1], [7, 1], [2, 2, 1]])
-    inputs = (
-        make_constraints(
-            sources, max_extra_length=3, **constraints
-        ).as_tensors(),
-        keras.ops.convert_to_tensor(0.6, "float32"),
-    )
-    expected = beam_search_loop(peaked_model, inputs, num_beams, num_beams)
-    found = beam_search_loop(
-        peaked_model, inputs, num_beams, num_beams, Columns(11)
-    )
-    width = expected["token_ids"].shape[2]
-    assert int(found["num_steps"]) == width
-    np.testing.assert_array_equal(
-        found["token_ids"][..., :width], expected["token_ids"]
-    )
-    np.testing.assert_allclose(
-        found["scores"], expected["scores"], rtol=1e-5, atol=1e-5
-    )
-
-
-# === What is done costs no more ===
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])

@@ -1,15 +1,11 @@
 """Graphs of a model, and when they are traced."""
 
-from typing import NamedTuple
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import relative_attention as ra
-from relative_attention.decoding.compiled import compiled_functions
-from relative_attention.decoding.compiled import run_compiled
 from tests.decoding.known_models import Numbers
 from tests.decoding.known_models import make_model
 
@@ -28,42 +24,44 @@ def score(model):
     return score.log_probability
 
 
-class Model:
-    """Anything to keep graphs with."""
+class Counted:
+    """A model that counts the steps that Python takes: those of a graph once.
 
-    factor = 2
+    It writes what `change` is, and its source never ends.
+    """
+
+    def __init__(self, change=2):
+        self.change, self.num_steps = change, 0
+
+    def start_cache(self, source_token_ids):
+        return source_token_ids
+
+    def decode_step(self, token_ids, cache, position, ancestors=None):
+        self.num_steps += 1
+        return 9.0 * tf.one_hot(0 * token_ids + self.change, 5), cache
 
 
-class Inputs(NamedTuple):
-    values: tf.Tensor
-    missing: tf.Tensor | None = None
+def test_search_is_traced_once_for_its_inputs_and_options():
+    model = Counted()
 
+    def found(length, model=model, **options):
+        rows = np.array([[3] * length + [1]])
+        results = ra.beam_search(model, rows, max_extra_length=0, **options)
+        ids = results["token_ids"].numpy()[0, 0, :length].tolist()
+        return ids, model.num_steps
 
-def test_function_is_traced_once_for_a_structure_and_options():
-    num_traces = []
-
-    def double(model, inputs, more):
-        num_traces.append(1)
-        if inputs.missing is not None:
-            more = more + inputs.missing
-        return inputs.values * model.factor + more
-
-    def run(*tensors, more=1):
-        inputs = Inputs(*map(tf.constant, tensors))
-        return run_compiled(double, model, inputs, more=more).numpy().tolist()
-
-    model = Model()
-    assert run([3, 4]) == [7, 9]
-    # Another number of another length, not of another graph.
-    assert run([5]) == [11]
-    assert len(num_traces) == 1
-    assert run([5], 100) == [111]
-    assert run([5], more=2) == [12]
-    assert len(num_traces) == 3
-    # The graphs are those of this model alone.
-    model = Model()
-    assert run([3, 4]) == [7, 9]
-    assert len(num_traces) == 4
+    ids, once = found(3)
+    assert ids == [2] * 3
+    # Another length, not another graph.
+    assert found(5) == ([2] * 5, once)
+    assert found(5, length_penalty=0.3) == ([2] * 5, once)
+    _, more = found(3, num_beams=2)
+    assert more > once
+    assert found(3, target_prefix=[[4, 3]])[0][:2] == [4, 3]
+    assert model.num_steps > more
+    # The graphs are those of one model alone.
+    assert found(3, model=Counted(4))[0] == [4] * 3
+    assert found(3)[0] == [2] * 3
 
 
 def test_graphs_of_many_models_bring_no_warning(monkeypatch):
@@ -72,8 +70,7 @@ def test_graphs_of_many_models_bring_no_warning(monkeypatch):
         tf.get_logger(), "warning", lambda *args: messages.append(args)
     )
     for _ in range(7):
-        inputs = Inputs(tf.constant([3, 4]))
-        run_compiled(lambda model, inputs: inputs.values, Model(), inputs)
+        ra.beam_search(Counted(), [[3, 1]], num_beams=1, max_extra_length=0)
     assert messages == []
 
 
@@ -119,15 +116,22 @@ def set_a_dtype_policy(model):
     ids=lambda change: change.__name__,
 )
 @pytest.mark.parametrize("is_ensemble", [False, True])
-def test_compiled_functions_go_when_the_model_changed(
+def test_search_is_of_the_model_as_it_is_when_it_changed(
     model, change, is_ensemble
 ):
     wrapped = ra.Ensemble([model]) if is_ensemble else model
-    kept = compiled_functions(wrapped)
-    kept["search"] = "compiled"
+
+    def scores():
+        settings = {"num_beams": 1, "max_extra_length": 0}
+        return ra.beam_search(wrapped, SOURCE, **settings)["scores"].numpy()
+
+    before = scores()
     # What training keeps with a model is no change.
     model.compile("sgd", ra.MaskedCrossEntropy())
     model.stop_training = True
-    assert compiled_functions(wrapped) is kept
+    np.testing.assert_array_equal(scores(), before)
     change(model)
-    assert compiled_functions(wrapped) == {}
+    found = scores()
+    assert (found != before).all()
+    tf.config.run_functions_eagerly(True)
+    np.testing.assert_allclose(found, scores(), atol=1e-2)

@@ -101,28 +101,29 @@ def test_prefix_may_be_longer_than_the_limit(num_beams):
     ],
 )
 def test_wrong_prefix_is_refused(peaked_model, prefix, message):
-    with pytest.raises(
-        ValueError, match="(?s)`target_prefix` must.*" + message
-    ):
+    with pytest.raises(ValueError, match=f"`target_prefix` must.*{message}"):
         ra.sample(peaked_model, [[5, 1], [3, 1], [6, 1]], target_prefix=prefix)
+
+
+RAGGED = "padded with 0 to one length; `Translator.translate` takes str"
 
 
 @SEARCHES
 @pytest.mark.parametrize(
-    "source, received",
+    "source, message",
     [
-        ([5, 6, 1], "int64 of shape (3,)"),
-        (np.array([[5.5, 1.0]]), "float64 of shape (1, 2)"),
-        ([[5, 13, 1]], "1 to 13"),
+        ([5, 6, 1], r"Received: int64 of shape \(3,\)\.$"),
+        (np.array([[5.5, 1.0]]), r"Received: float64 of shape \(1, 2\)\.$"),
+        ([[5, 13, 1]], r"Received: 1 to 13\.$"),
+        (["A man"], RAGGED),
+        ([[5, 1], [1]], RAGGED),
     ],
 )
-def test_search_names_source_ids_that_are_wrong(
-    peaked_model, search, source, received
-):
-    with pytest.raises(ValueError) as error:
+def test_wrong_source_is_refused(peaked_model, search, source, message):
+    with pytest.raises(
+        ValueError, match=f"`source_token_ids` must .*{message}"
+    ):
         search(peaked_model, source)
-    assert str(error.value).startswith("`source_token_ids` must ")
-    assert str(error.value).endswith(f"Received: {received}.")
 
 
 @SEARCHES
@@ -133,16 +134,6 @@ def test_source_that_does_not_end_with_its_end_is_warned_of(
     rows = [[5, 6, 7, 1], [0, 0, 0, 0], source]
     with pytest.warns(UserWarning, match="with id 1.*Received in row 2: "):
         search(peaked_model, rows)
-
-
-@SEARCHES
-@pytest.mark.parametrize("source", [["A man"], [[5, 1], [1]]], ids=str)
-def test_strings_and_rows_of_several_lengths_are_refused(
-    peaked_model, search, source
-):
-    message = "padded with 0 to one length; `Translator.translate` takes str"
-    with pytest.raises(ValueError, match=message):
-        search(peaked_model, source)
 
 
 @pytest.mark.parametrize(

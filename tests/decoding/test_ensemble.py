@@ -96,18 +96,6 @@ def test_ensemble_of_one_model_is_that_model(peaked_model):
         np.testing.assert_array_equal(one, other)
 
 
-def test_scores_are_those_of_the_mean(ensemble):
-    translator = ra.Translator(ensemble, Numbers())
-    sources, targets = ["5 11 2 8", "3"], ["7 9", "2 2 2 10"]
-    found = ra.score_translations(translator, sources, targets)
-    for source, target, score in zip(sources, targets, found):
-        ids = [*map(int, target.split()), 1]
-        source_ids = [*map(int, source.split()), 1]
-        (rows,) = log_probs(ensemble, source_ids, [ids[:-1]])
-        wanted = rows[np.arange(len(ids)), ids].sum()
-        assert abs(score.log_probability - wanted) < 1e-4
-
-
 # === What is refused ===
 
 

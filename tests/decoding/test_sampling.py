@@ -2,12 +2,8 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import relative_attention as ra
-from relative_attention.decoding.sampling import draw_tokens
-from relative_attention.decoding.sampling import gumbel_noise
-from relative_attention.decoding.sampling import noise_keys
 from tests.decoding.known_models import SENTENCES
 from tests.decoding.known_models import Chain
 from tests.decoding.known_models import log_probs
@@ -123,22 +119,6 @@ def test_draws_of_many_pieces_depend_on_the_sentence_alone(as_graph, arguments):
     assert len(np.unique(together.reshape(-1, 12), axis=0)) > 230
 
 
-def test_noise_is_gumbels_and_of_no_two_things_the_same():
-    keys = noise_keys(np.array([[5, 1], [6, 1]]), 2, seed=3)
-    noise = [np.asarray(gumbel_noise(keys, p, 20_000)) for p in (0, 1)]
-    flat = np.reshape(noise, (8, 20_000)).astype(np.float64)
-    correlations = np.corrcoef(
-        np.concatenate([flat[:, 1:], flat[:, :-1]])
-    ) - np.eye(16)
-    # By chance 0.007 each, and of some hundred none is five times that.
-    assert np.abs(correlations).max() < 5 / np.sqrt(20_000)
-    for row in flat:
-        # Of exp(-exp(-noise)), which is uniform, by Kolmogorov and Smirnov.
-        uniform = np.sort(np.exp(-np.exp(-row)))
-        expected = (np.arange(len(row)) + 0.5) / len(row)
-        assert np.abs(uniform - expected).max() < 2.2 / np.sqrt(len(row))
-
-
 # === How often each token falls ===
 
 
@@ -176,37 +156,40 @@ def test_frequencies_are_powers_of_the_probabilities(temperature):
     assert distance < freedom + 4 * np.sqrt(2 * freedom) + 6
 
 
-LOGITS = tf.constant(np.log([[[0.2, 0.1, 0.4, 0.3]]]), tf.float32)
+ONE_TOKEN = {0: dict(zip((2, 3, 4, 5), (0.2, 0.1, 0.4, 0.3)))}
+ONE_TOKEN |= dict.fromkeys((2, 3, 4, 5), {1: 1.0})
 
 
 @pytest.mark.parametrize(
     "arguments, left",
     [
-        ({}, [0, 1, 2, 3]),
-        ({"top_k": 1}, [2]),
-        ({"top_k": 3}, [0, 2, 3]),
-        ({"top_k": 9}, [0, 1, 2, 3]),
+        ({}, [2, 3, 4, 5]),
+        ({"top_k": 1}, [4]),
+        ({"top_k": 3}, [2, 4, 5]),
+        ({"top_k": 9}, [2, 3, 4, 5]),
         # The fewest whose probabilities reach it.
-        ({"top_p": 0.39}, [2]),
-        ({"top_p": 0.41}, [2, 3]),
-        ({"top_p": 0.8}, [0, 2, 3]),
-        ({"top_p": 1.0}, [0, 1, 2, 3]),
+        ({"top_p": 0.39}, [4]),
+        ({"top_p": 0.41}, [4, 5]),
+        ({"top_p": 0.8}, [2, 4, 5]),
+        ({"top_p": 1.0}, [2, 3, 4, 5]),
         # Of two they are 0.57 and 0.43; of three 0.44, 0.33 and 0.22.
-        ({"top_k": 2, "top_p": 0.55}, [2]),
-        ({"top_k": 3, "top_p": 0.76}, [2, 3]),
+        ({"top_k": 2, "top_p": 0.55}, [4]),
+        ({"top_k": 3, "top_p": 0.76}, [4, 5]),
     ],
     ids=str,
 )
 def test_only_the_likeliest_are_drawn(arguments, left):
-    arguments = {"top_k": None, "top_p": None, **arguments}
-    # Noise that would make each in turn the largest.
-    drawn = {
-        draw_tokens(LOGITS, tf.constant([[row]], tf.float32), **arguments)
-        .numpy()
-        .item()
-        for row in 9 * np.eye(4)
-    }
-    assert drawn == {*left}
+    # That one of a share of 0.1 is never drawn has a probability of e^-31.
+    (ids,), _ = draw(Chain(ONE_TOKEN), [[7, 1]], 300, **arguments)
+    assert {*ids[:, 0].tolist()} == {*left}
+
+
+def test_draws_and_sentences_are_independent():
+    first, second = draw(Chain(ONE_TOKEN), [[7, 1], [8, 1]], 4000)[0][..., 0]
+    for one, other in ((first, second), (first[1:], first[:-1])):
+        # The sum of the squares of the probabilities, five standard errors.
+        share = (one == other).mean()
+        assert abs(share - 0.3) < 5 * np.sqrt(0.3 * 0.7 / len(one))
 
 
 @pytest.mark.parametrize("arguments", [{}, {"top_k": 5, "top_p": 0.9}])

@@ -194,16 +194,6 @@ def test_prefix_is_needed_for_each_sentence(method):
 
 
 @METHODS
-@pytest.mark.parametrize("min_length, max_length", [(6, 8), (3, 3)])
-def test_lengths_hold_for_search_and_sample(method, min_length, max_length):
-    translator = make_translator(
-        min_length=min_length, max_length=max_length, max_extra_length=9
-    )
-    for translation in getattr(translator, method)(["abc", "hello world"]):
-        assert min_length <= len(translation.token_ids) <= max_length
-
-
-@METHODS
 def test_attention_is_from_each_token_to_each_of_its_source(
     peaked_model, method
 ):

@@ -14,11 +14,6 @@ from tests.small_models import SENTENCES
 from tests.small_models import make_model
 
 
-def as_line(text):
-    """What `Translator` makes of the line feeds of a random model."""
-    return " ".join(text.split("\n"))
-
-
 def engine_of(folder, **arguments):
     import ctranslate2
 
@@ -45,21 +40,6 @@ def log_prob_errors(translator, engine):
     ) - np.concatenate(ours)
 
 
-def run_example(run_python, folder, lines, code):
-    """Run code in a process of its own, where this package is absent."""
-    absent = ("keras", "tensorflow", "relative_attention")
-    script = (
-        "import json, sys\n"
-        f"sys.modules.update(dict.fromkeys({absent!r}))\n"
-        "import ctranslate2, sentencepiece\n"
-        "directory, lines = json.loads(sys.argv[1])\n"
-        f"{code}\n"
-        "print(json.dumps(translations))\n"
-    )
-    printed = run_python(script, json.dumps([str(folder), lines]))
-    return [as_line(text) for text in json.loads(printed)]
-
-
 def test_docstring_example_translates(make_translator, tmp_path, run_python):
     lines = inspect.getdoc(ra.export_ctranslate2).split("\n")
     start = next(i for i, line in enumerate(lines) if "Translator(" in line)
@@ -72,12 +52,21 @@ def test_docstring_example_translates(make_translator, tmp_path, run_python):
     rows = translator.vocabulary.encode(lines)
     lines = [line + "e" * (29 - len(row)) for line, row in zip(lines, rows)]
     ra.export_ctranslate2(translator, tmp_path / "engine")
-    texts = run_example(
-        run_python,
-        tmp_path / "engine",
-        lines,
-        code.replace("beam_size=4", "beam_size=1, max_decoding_length=30"),
+    code = code.replace("beam_size=4", "beam_size=1, max_decoding_length=30")
+    # In a process where this package is absent.
+    script = (
+        "import json, sys\n"
+        "for name in ('keras', 'tensorflow', 'relative_attention'):\n"
+        "    sys.modules[name] = None\n"
+        "import ctranslate2, sentencepiece\n"
+        "directory, lines = json.loads(sys.argv[1])\n"
+        f"{code}\n"
+        "print(json.dumps(translations))\n"
     )
+    arguments = json.dumps([str(tmp_path / "engine"), lines])
+    texts = json.loads(run_python(script, arguments))
+    # As `Translator` makes lines of what a random model writes.
+    texts = [" ".join(text.split("\n")) for text in texts]
     assert texts == translator.translate(lines)
 
 

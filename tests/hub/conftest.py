@@ -1,35 +1,25 @@
-"""Tasks that the tests share; they are not to be changed."""
+"""A task that the tests share; it is not to be changed."""
 
+import numpy as np
 import pytest
 
-import relative_attention as ra
-from tests.small_models import make_translator
+from tests.small_models import make_task
 
-
-@pytest.fixture(
-    scope="session",
-    params=["joint", pytest.param("separate", marks=pytest.mark.large)],
-)
-def translator(request):
-    return make_translator(separate=request.param == "separate")
+IDS = np.array([[5, 6, 7, 1, 0], [8, 9, 1, 0, 0]], "int32")
+# As KerasHub names them.
+INPUTS = {
+    f"{side}_{name}": value
+    for side in ("encoder", "decoder")
+    for name, value in (("token_ids", IDS), ("padding_mask", IDS != 0))
+}
 
 
 # No longer than a module: Keras' own tests call `clear_session`, which takes
 # TensorFlow Text's tokenizers away from whoever still has one.
 @pytest.fixture(scope="module")
-def task(translator):
-    return ra.hub.TranslationLM.from_translator(translator)
-
-
-@pytest.fixture(scope="session")
-def joint_translator():
-    return make_translator()
-
-
-@pytest.fixture(scope="module")
-def joint(joint_translator):
+def joint():
     """A task of one vocabulary."""
-    return ra.hub.TranslationLM.from_translator(joint_translator)
+    return make_task()
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
+from tests import small_models
 from tests.small_models import SOURCES
 from tests.small_models import TARGETS
 from tests.small_models import make_translator
@@ -14,9 +15,7 @@ from tests.small_models import make_translator
 
 def make_task():
     # Biases: frozen, as a file of adapters does not hold them.
-    return ra.hub.TranslationLM.from_translator(
-        make_translator(attention_bias=True)
-    )
+    return small_models.make_task(attention_bias=True)
 
 
 def arrays_of(variables):

@@ -12,15 +12,22 @@ from tests.small_models import TARGETS
 from tests.small_models import id_batches
 from tests.small_models import make_translator
 
-PRESETS = [
-    {"position_encoding": "learned", "max_length": 90},
-    {
-        "start_token_id": 3,
-        "attention_bias": True,
-        "output_bias": True,
-        "first_position": 1,
-        "position_encoding": "relative+sinusoidal",
-    },
+FIELDS = [
+    {},
+    *(
+        pytest.param(fields, marks=pytest.mark.large)
+        for fields in (
+            {"separate": True},
+            {"position_encoding": "learned", "max_length": 90},
+            {
+                "start_token_id": 3,
+                "attention_bias": True,
+                "output_bias": True,
+                "first_position": 1,
+                "position_encoding": "relative+sinusoidal",
+            },
+        )
+    ),
 ]
 
 
@@ -36,16 +43,10 @@ def kerashub_inputs(inputs):
     return result
 
 
-def assert_same_translations(task, translator, sentences):
-    found = task.translator.search(sentences)
-    expected = translator.search(sentences)
-    assert [f.token_ids for f in found] == [e.token_ids for e in expected]
-    assert [f.score for f in found] == [e.score for e in expected]
-    assert task.generate(sentences) == [e.text for e in expected]
-    assert len({e.text for e in expected}) > len(sentences) // 3
-
-
-def assert_same_logits(task, translator):
+@pytest.mark.parametrize("fields", FIELDS, ids=str)
+def test_logits_and_translations_are_those_of_the_translator(fields):
+    translator = make_translator(**fields)
+    task = ra.hub.TranslationLM.from_translator(translator)
     ((inputs, _),) = id_batches(translator, len(SOURCES))
     expected = np.asarray(translator.model(inputs))
     logits = task(kerashub_inputs(inputs))
@@ -60,20 +61,11 @@ def assert_same_logits(task, translator):
     np.testing.assert_allclose(
         predicted[:, :width][is_token], expected[is_token], rtol=0, atol=1e-5
     )
-
-
-def test_logits_and_translations_are_those_of_the_translator(task, translator):
-    assert_same_logits(task, translator)
-    assert_same_translations(task, translator, BLANK)
-
-
-@pytest.mark.large
-@pytest.mark.parametrize("fields", PRESETS)
-def test_translations_are_the_same_for_every_architecture(fields):
-    translator = make_translator(**fields)
-    task = ra.hub.TranslationLM.from_translator(translator)
-    assert_same_logits(task, translator)
-    assert_same_translations(task, translator, BLANK[:3])
+    found, wanted = (one.search(BLANK) for one in (task.translator, translator))
+    assert [f.token_ids for f in found] == [e.token_ids for e in wanted]
+    assert [f.score for f in found] == [e.score for e in wanted]
+    assert task.generate(BLANK) == [e.text for e in wanted]
+    assert len({e.text for e in wanted}) > len(BLANK) // 3
 
 
 def test_inputs_may_be_of_many_kinds(joint):

@@ -2,11 +2,11 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 from keras_hub.src.tests.test_case import TestCase
 
 import relative_attention as ra
+from tests.hub.conftest import INPUTS
 from tests.small_models import SOURCES
 from tests.small_models import TARGETS
 from tests.small_models import make_task
@@ -19,15 +19,6 @@ pytestmark = [
     ),
 ]
 
-IDS = {
-    "encoder_token_ids": np.array([[5, 6, 7, 1, 0], [8, 9, 1, 0, 0]], "int32"),
-    "decoder_token_ids": np.array([[0, 9, 5, 4, 1], [0, 7, 1, 0, 0]], "int32"),
-}
-INPUTS = {
-    **IDS,
-    "encoder_padding_mask": IDS["encoder_token_ids"] != 0,
-    "decoder_padding_mask": np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], bool),
-}
 LENGTHS = {"encoder_sequence_length": 40, "decoder_sequence_length": 48}
 TEXTS = {"encoder_text": SOURCES, "decoder_text": TARGETS}
 

@@ -1,6 +1,7 @@
 """Presets: to a folder and back, from a stranger, and what is none."""
 
 import json
+import os
 import pathlib
 import shutil
 import sys
@@ -11,12 +12,13 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
+from tests.hub.conftest import INPUTS
 from tests.small_models import BLANK
 from tests.small_models import SOURCES
+from tests.small_models import make_task
 from tests.small_models import make_translator
 from tests.small_models import trained_model
 
-ROOT = pathlib.Path(__file__).parents[2]
 CLASSES = {
     "TranslationLM": keras_hub.models.Seq2SeqLM,
     "TranslationBackbone": keras_hub.models.Backbone,
@@ -32,34 +34,23 @@ def assert_same_weights(one, other):
 
 
 @pytest.fixture
-def generated_alone(run_python):
-    """What a task generates of `SOURCES` in a process of its own."""
-
-    def generated_alone(loader, path):
-        script = (
-            "import sys, json, keras, keras_hub, relative_attention\n"
-            f"task = {loader}(sys.argv[1])\n"
-            "print(json.dumps(task.generate(json.loads(sys.argv[2]))))\n"
-        )
-        printed = run_python(script, path, json.dumps(SOURCES))
-        return json.loads(printed.splitlines()[-1])
-
-    return generated_alone
-
-
-@pytest.fixture
 def copy(preset, tmp_path):
     """A copy of the preset, to be damaged."""
     return pathlib.Path(shutil.copytree(preset, tmp_path / "copy"))
 
 
-def test_task_comes_back_as_it_was(task, translator, tmp_path):
+@pytest.mark.parametrize(
+    "is_separate", [False, pytest.param(True, marks=pytest.mark.large)]
+)
+def test_task_comes_back_as_it_was(is_separate, tmp_path):
+    task = make_task(is_separate)
     folder = tmp_path / "preset"
     task.save_to_preset(folder)
     loaded = ra.hub.TranslationLM.from_preset(str(folder))
     assert_same_weights(loaded, task)
     assert loaded.get_config() == task.get_config()
-    assert loaded.translator.search(BLANK[:3]) == translator.search(BLANK[:3])
+    expected = task.translator.search(BLANK[:3])
+    assert loaded.translator.search(BLANK[:3]) == expected
     files = {p.name for p in folder.rglob("*") if p.is_file()}
     is_separate = task.preprocessor.source_tokenizer is not None
     assert ("source_tokenizer.json" in files) == is_separate
@@ -82,44 +73,42 @@ def test_classes_of_kerashub_load_ours(preset, joint):
 
 
 @pytest.mark.large
-def test_preset_loads_in_a_new_process(preset, joint, generated_alone):
-    found = generated_alone("keras_hub.models.Seq2SeqLM.from_preset", preset)
-    assert found == joint.generate(SOURCES)
-
-
-@pytest.mark.large
-def test_keras_file_loads_in_a_new_process(joint, tmp_path, generated_alone):
-    joint.save(tmp_path / "task.keras")
-    found = generated_alone("keras.models.load_model", tmp_path / "task.keras")
-    assert found == joint.generate(SOURCES)
-
-
-def make_inputs():
-    ids = np.array([[5, 6, 7, 1, 0], [8, 9, 1, 0, 0]], "int32")
-    return {
-        f"{side}_{name}": value
-        for side in ("encoder", "decoder")
-        for name, value in (("token_ids", ids), ("padding_mask", ids != 0))
-    }
+@pytest.mark.parametrize("suffix", ["", ".keras"], ids=["preset", "file"])
+def test_task_loads_in_a_new_process(suffix, joint, tmp_path, run_python):
+    path = tmp_path / f"task{suffix}"
+    if suffix:
+        joint.save(path)
+    else:
+        joint.save_to_preset(path)
+    loader = (
+        "keras.models.load_model"
+        if suffix
+        else "keras_hub.models.Seq2SeqLM.from_preset"
+    )
+    script = (
+        "import sys, json, keras, keras_hub, relative_attention\n"
+        f"task = {loader}(sys.argv[1])\n"
+        "print(json.dumps(task.generate(json.loads(sys.argv[2]))))\n"
+    )
+    printed = run_python(script, path, json.dumps(SOURCES))
+    assert json.loads(printed.splitlines()[-1]) == joint.generate(SOURCES)
 
 
 def test_task_is_cloned(joint):
-    inputs = make_inputs()
     # A plain model, as of KerasHub's own tasks.
     clone = keras.models.clone_model(joint)
     clone.set_weights(joint.get_weights())
-    np.testing.assert_array_equal(clone(inputs), joint(inputs))
+    np.testing.assert_array_equal(clone(INPUTS), joint(INPUTS))
     assert isinstance(clone.loss, ra.MaskedCrossEntropy)
 
 
 @pytest.mark.parametrize("is_called", [False, True])
 def test_model_on_top_of_a_task_is_saved_and_cloned(joint, tmp_path, is_called):
-    inputs = make_inputs()
     outputs = [joint.output, joint.backbone.output]
     if is_called:
         outputs = keras.layers.Softmax()(joint(joint.input))
     model = keras.Model(joint.input, outputs)
-    expected = keras.tree.flatten(model(inputs))
+    expected = keras.tree.flatten(model(INPUTS))
     model.save(tmp_path / "model.keras")
     clone = keras.models.clone_model(model)
     clone.set_weights(model.get_weights())
@@ -127,7 +116,7 @@ def test_model_on_top_of_a_task_is_saved_and_cloned(joint, tmp_path, is_called):
         # No weight is there twice, as one that is tied no longer would be.
         assert_same_weights(copy, model)
         assert not set(map(id, copy.weights)) & set(map(id, joint.weights))
-        for result, wanted in zip(keras.tree.flatten(copy(inputs)), expected):
+        for result, wanted in zip(keras.tree.flatten(copy(INPUTS)), expected):
             np.testing.assert_allclose(result, wanted, rtol=0, atol=1e-6)
 
 
@@ -251,7 +240,7 @@ def message_of(preset, **arguments):
     return str(error.value)
 
 
-def test_missing_or_damaged_preset_is_refused(tmp_path, copy):
+def test_missing_preset_is_refused(tmp_path, copy):
     assert "No preset at" in message_of(tmp_path / "nothing")
     assert "Did you mean 'multi30k_en_de_tiny_relative'?" in message_of(
         "multi30k_en_de_tiny_relativ"
@@ -260,27 +249,31 @@ def test_missing_or_damaged_preset_is_refused(tmp_path, copy):
     assert "has no config.json" in message_of(tmp_path / "empty")
     change(copy / "config.json", lambda c: c.update(registered_name="a>B"))
     assert "no class registered with Keras for a>B" in message_of(copy)
-    (copy / "config.json").write_text("{")
-    assert "copy could not be loaded: Expecting property" in message_of(copy)
 
 
-def test_weights_that_do_not_fit_are_refused(copy):
-    weights = copy / "model.weights.h5"
-    content = weights.read_bytes()
-    for damaged in (content[:2000], None):
-        weights.unlink()
-        if damaged:
-            weights.write_bytes(damaged)
-        assert f"{copy} could not be loaded: " in message_of(copy)
-    weights.write_bytes(content)
-    for wrong in ({"intermediate_dim": 29}, {"num_heds": 3}):
-        change(
-            copy / "task.json",
-            lambda c, wrong=wrong: c["config"]["backbone"]["config"].update(
-                wrong
-            ),
-        )
-        assert f"{copy} could not be loaded: " in message_of(copy)
+def set_in_backbone(**wrong):
+    return lambda c: c["config"]["backbone"]["config"].update(wrong)
+
+
+@pytest.mark.parametrize(
+    "name, damage",
+    [
+        ("config.json", lambda path: path.write_text("{")),
+        ("model.weights.h5", lambda path: os.truncate(path, 2000)),
+        ("model.weights.h5", pathlib.Path.unlink),
+        *(
+            ("task.json", lambda path, wrong=wrong: change(path, wrong))
+            for wrong in (
+                set_in_backbone(intermediate_dim=29),
+                set_in_backbone(num_heds=3),
+            )
+        ),
+    ],
+    ids=["json", "cut", "missing", "another", "unknown"],
+)
+def test_damaged_preset_is_refused(copy, name, damage):
+    damage(copy / name)
+    assert f"{copy} could not be loaded: " in message_of(copy)
 
 
 def test_tokenizer_without_our_ids_is_refused(copy):

@@ -39,35 +39,55 @@ def project(weights, name, inputs):
 def edges(weights, kind, rows):
     """The representation of each edge, `(B or 1, N or 1, T, S, H)`."""
     table = weights.get(f"{kind}_relation_embeddings")
-    if table is None:
-        width = weights[f"{kind}/kernel"].shape[-1]
-        return np.zeros((1, 1, *rows.shape[-2:], width))
+    if table is None or rows is None:
+        return np.zeros(1)
     table = table if table.ndim == 3 else table[None]
     rows = rows if rows.ndim == 3 else rows[None]
     chosen = table[:, np.maximum(rows, 0)].swapaxes(0, 1)
     return np.where(rows[:, None, :, :, None] < 0, 0, chosen)
 
 
-def attention(weights, inputs, rows, mask=True):
-    """Outputs and scores.
+def attention(
+    weights, inputs, rows=None, mask=True, source=None, bias=0, turn=None
+):
+    """Eqs. 2 to 4: the outputs and the fields of `AttentionTerms`, by name.
 
     Args:
         weights: what `weights_of` gives.
         inputs: array `(B, T, D)`.
-        rows: int `(T, T)` or `(B, T, T)`, the row of the relation tables for
-            each edge, negative for none.
-        mask: bool, to be broadcast to `(B, T, T)`.
+        rows: int `(T, S)` or `(B, T, S)`, the row of the relation tables for
+            each edge, negative for none; `None` for no tables.
+        mask: bool, to be broadcast to `(B, T, S)`.
+        source: array `(B, S, D)` of keys and values, if not the inputs.
+        bias: array `(N, T, S)`, added to the logits.
+        turn: function of queries or keys `(B, N, T, H)`, which turns them.
     """
-    query, key, value = (
-        project(weights, name, inputs) for name in ("query", "key", "value")
+    source = inputs if source is None else source
+    query = project(weights, "query", inputs)
+    key, value = (project(weights, name, source) for name in ("key", "value"))
+    if turn is not None:
+        query, key = turn(query), turn(key)
+    query = query / query.shape[-1] ** 0.5
+    content = np.einsum("bnth,bnsh->bnts", query, key)
+    position = (query[:, :, :, None] * edges(weights, "key", rows)).sum(-1)
+    position = position + bias
+    shape = (len(inputs), inputs.shape[1], source.shape[1])
+    exponents = np.exp(content + position)
+    exponents = exponents * np.broadcast_to(mask, shape)[:, None]
+    total = exponents.sum(-1, keepdims=True)
+    scores = exponents / np.where(total == 0, 1, total)
+    of_values = np.einsum("bnts,bnsh->bnth", scores, value)
+    of_edges = (scores[..., None] * edges(weights, "value", rows)).sum(-2)
+    outputs = np.einsum(
+        "bnth,nhd->btd", of_values + of_edges, weights["output/kernel"]
     )
-    # x_j W^K + a_ij^K, and the same of values.
-    keys = key[:, :, None] + edges(weights, "key", rows)
-    values = value[:, :, None] + edges(weights, "value", rows)
-    logits = (query[:, :, :, None] * keys).sum(-1) / query.shape[-1] ** 0.5
-    mask = np.broadcast_to(mask, (len(inputs), *rows.shape[-2:]))[:, None]
-    exponents = np.where(mask, np.exp(logits), 0)
-    scores = exponents / exponents.sum(-1, keepdims=True)
-    context = (scores[..., None] * values).sum(-2)
-    outputs = np.einsum("bnth,nhd->btd", context, weights["output/kernel"])
-    return outputs + weights.get("output/bias", 0), scores
+    return {
+        "outputs": outputs + weights.get("output/bias", 0),
+        "query": query,
+        "value": value,
+        "content_logits": content,
+        "position_logits": position,
+        "scores": scores,
+        "value_context": of_values,
+        "position_context": of_edges,
+    }

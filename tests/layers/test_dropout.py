@@ -7,8 +7,6 @@ from keras import ops
 
 import relative_attention as ra
 from relative_attention.layers import Dropout
-from relative_attention.layers import dropout as module
-from relative_attention.layers.dropout import replica_seeds
 
 RATES = pytest.mark.parametrize(
     "rate",
@@ -93,18 +91,6 @@ def test_graph_draws_again_at_each_call(inputs):
     np.testing.assert_array_equal(
         Dropout(0.3, seed=11)(inputs, training=True), first
     )
-
-
-@pytest.mark.only_on("tensorflow", reason="tf.distribute is TensorFlow's")
-def test_replica_draws_with_its_own_seed(monkeypatch):
-    generator = keras.random.SeedGenerator(3)
-    monkeypatch.setattr(module, "replica_number", lambda: ops.array(1))
-    with replica_seeds(generator) as seeds:
-        drawn = np.array(keras.random.uniform((7,), seed=seeds))
-    np.testing.assert_array_equal(generator.state.value, [3, 1])
-    twin = keras.random.SeedGenerator(0)
-    twin.state.assign(np.array([3 + 0x9E3779B1, 0], "uint32"))
-    np.testing.assert_array_equal(keras.random.uniform((7,), seed=twin), drawn)
 
 
 def test_feed_forward_drops_intermediate_units(rng, randomize):

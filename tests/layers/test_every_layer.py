@@ -123,6 +123,14 @@ def assert_close(results, expected, bound=0.0):
         )
 
 
+def copies_of(model, folder):
+    """The model from a file, and its clone."""
+    model.save(folder / "model.keras")
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    return keras.saving.load_model(folder / "model.keras"), clone
+
+
 @EVERY_LAYER
 def test_layer_is_saved_and_trained(name, rng, tmp_path):
     layer, num_weights = make_layer(name), LAYERS[name][1]
@@ -151,11 +159,7 @@ def test_layer_is_saved_and_trained(name, rng, tmp_path):
     assert json.dumps(clone.get_config()) == json.dumps(config)
 
     model = keras.Model(symbols, symbolic)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    clone = keras.models.clone_model(model)
-    clone.set_weights(model.get_weights())
-    for same in (loaded, clone):
+    for same in copies_of(model, tmp_path):
         assert not set(map(id, same.weights)) & set(map(id, model.weights))
         assert_close(same(arrays), expected)
 
@@ -192,13 +196,9 @@ def test_int8_layer_is_loaded_again(name, rng, tmp_path):
     dtypes = [weight.dtype for weight in model.weights]
     is_changed = (np.array(before) != np.array(expected)).any()
     assert is_changed == ("int8" in dtypes)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    assert_close(loaded(arrays), expected)
-    assert [weight.dtype for weight in loaded.weights] == dtypes
-    clone = keras.models.clone_model(model)
-    clone.set_weights(model.get_weights())
-    assert_close(clone(arrays), expected)
+    for same in copies_of(model, tmp_path):
+        assert_close(same(arrays), expected)
+        assert [weight.dtype for weight in same.weights] == dtypes
 
 
 def call_arguments(layer):

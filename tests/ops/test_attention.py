@@ -10,10 +10,6 @@ from relative_attention.ops.attention import masked_softmax
 from relative_attention.ops.attention import relative_attention_inner
 
 B, N, T, S, H = 2, 3, 5, 7, 11
-OPERANDS = ("q", "k", "v", "keys_embeddings", "values_embeddings")
-CASES = (*range(6), 7, *range(9, 20))
-# The one with a sentence in which every key is masked.
-FULL_ROW = 11
 
 
 def normal(rng, *shape):
@@ -119,80 +115,6 @@ def test_relative_attention_inner_refuses_another_rank(rng, shape):
         relative_attention_inner(x, y, normal(rng, *shape), True)
     assert "`z` must have shape (T, S, H)" in str(error.value)
     assert f"Received shape: {shape}." in str(error.value)
-
-
-@pytest.fixture
-def load(golden):
-    """The arrays of a case by name, and its relative positions."""
-    golden = golden("A3B_dot_product_attention_relative")
-
-    def load(case):
-        info, arrays = golden.case(case)
-        assert (info["bias"] == "padding_full_row") == (case == FULL_ROW)
-        keys = np.arange(info["length_k"])
-        # Queries are the last positions: all, those after a memory, or the
-        # one that is decoded.
-        relative_positions = clipped_relative_positions(
-            keys[-info["length_q"] :], keys, info["max_relative_position"]
-        )
-        return arrays, relative_positions
-
-    return load
-
-
-def attend(operands, relative_positions, bias=None, mask=None):
-    """Logits, scores and outputs, as of the layer but for its projections."""
-    query, key, value, key_table, value_table = operands
-    logits = relative_attention_inner(
-        query,
-        key,
-        ops.take(key_table, relative_positions, axis=0),
-        transpose=True,
-    )
-    if bias is not None:
-        logits = ops.add(logits, bias)
-    scores = masked_softmax(logits, mask)
-    context = relative_attention_inner(
-        scores,
-        value,
-        ops.take(value_table, relative_positions, axis=0),
-        transpose=False,
-    )
-    return logits, scores, context
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_attention_is_tensor2tensors(load, gradients, case):
-    """Its `dot_product_attention_relative`, and the gradient of that."""
-    data, relative_positions = load(case)
-    operands = [data[name] for name in OPERANDS]
-    results = attend(operands, relative_positions, data.get("bias"))
-    for name, result in zip(("logits", "weights", "output"), results):
-        assert_same(result, data[name])
-    results = gradients(
-        lambda *operands: ops.sum(
-            ops.multiply(
-                attend(operands, relative_positions, data.get("bias"))[-1],
-                data["grad_projection"],
-            )
-        ),
-        operands,
-    )
-    for name, result in zip(OPERANDS, results, strict=True):
-        assert_same(result, data[f"grad_{name}"])
-    # A mask is its bias.
-    mask = data["bias"] > -1 if "bias" in data else None
-    _, *results = attend(operands, relative_positions, mask=mask)
-    rows = slice(None)
-    if case == FULL_ROW:
-        # Where every key is masked, tensor2tensor attends to all of them.
-        is_empty = ~mask.any(axis=(1, 2, 3))
-        np.testing.assert_array_equal(is_empty, [False, True])
-        for result in results:
-            assert not np.array(result)[is_empty].any()
-        rows = ~is_empty
-    for name, result in zip(("weights", "output"), results):
-        assert_same(np.array(result)[rows], data[name][rows])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])

@@ -234,6 +234,31 @@ def test_dropout_leaves_out_scores(way, rng, gradients, missing, is_causal):
     )
 
 
+# Those in which queries and keys are the same positions, and each of them may
+# attend to some.
+@pytest.mark.parametrize("case", [*range(6), 7, 9, 10, 15, 16])
+def test_outputs_and_gradients_are_tensor2tensors(golden, gradients, case):
+    _, data = golden("A3B_dot_product_attention_relative").case(case)
+    names = ("q", "k", "v", "keys_embeddings", "values_embeddings")
+    operands = [data[name] for name in names]
+    mask = data["bias"] > -1 if "bias" in data else None
+
+    def attend(*operands):
+        return relative_attention(*operands, mask=mask)
+
+    results = gradients(
+        lambda *x: ops.sum(ops.multiply(attend(*x), data["grad_projection"])),
+        operands,
+    )
+    wanted = [data[f"grad_{name}"] for name in names]
+    for result, expected in zip(
+        (attend(*map(ops.convert_to_tensor, operands)), *results),
+        (data["output"], *wanted),
+        strict=True,
+    ):
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("shape", [(0, N, 4, H), (B, N, 0, H)])
 def test_empty_inputs_give_empty_outputs(way, rng, shape):
     table = ops.ones((5, H))

@@ -32,13 +32,12 @@ passed on with:
 """
 
 
-def save_model(folder, seed=1803):
+def save_model(folder, seed=1803, **settings):
     """Writes the folder of a random model, and returns its translator."""
     translator = ra.Translator(
         make_model(np.random.default_rng(seed)),
         train_vocabulary(281),
-        num_beams=3,
-        max_extra_length=5,
+        **{"num_beams": 3, "max_extra_length": 5, **settings},
     )
     ra.save_translator(translator, folder)
     return translator

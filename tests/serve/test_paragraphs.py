@@ -1,13 +1,11 @@
 """Lines with several sentences: by REST, and as the page gets them."""
 
-import numpy as np
 import pytest
 
 import relative_attention as ra
 from relative_attention.serve import load_models
 from tests.serve.client import client_of
-from tests.small_models import make_model
-from tests.small_models import train_vocabulary
+from tests.serve.conftest import save_model
 
 PREDICT = "/v1/models/mine:predict"
 PAGE = "/api/models/mine/translate"
@@ -18,15 +16,8 @@ TEXT = "{}  {} 5 + 5 = 10. {}".format(*SENTENCES)
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("served") / "mine"
-    translator = ra.Translator(
-        make_model(np.random.default_rng(3)),
-        train_vocabulary(281),
-        num_beams=2,
-        max_extra_length=3,
-        max_source_length=40,
-        source_language="en",
-    )
-    ra.save_translator(translator, folder)
+    settings = {"max_source_length": 40, "source_language": "en"}
+    save_model(folder, 3, num_beams=2, max_extra_length=3, **settings)
     return load_models({"mine": folder})
 
 
@@ -72,13 +63,6 @@ def test_answer_says_which_lines_were_cut(client):
     assert rows["predictions"][0]["was_cut"] is True
 
 
-def test_capitals_are_lowered_and_raised(client, translator):
-    texts = ["TWO RED DOGS", "TWO DOGS! A MAN?"]
-    expected = translator.translate(["Two red dogs", "Two dogs! A man?"])
-    outputs = predict(client, texts).json()["outputs"]
-    assert outputs["translations"] == [text.upper() for text in expected]
-
-
 @pytest.mark.parametrize("value", ["yes", 1, None, True])
 def test_invalid_split_sentences_is_refused(client, value):
     more = {"signature_name": "n_best"} if value is True else {}
@@ -114,12 +98,7 @@ def test_page_gets_the_n_best_of_each_sentence(client, translator):
 
 
 def test_model_of_unknown_languages_does_not_split(tmp_path):
-    translator = ra.Translator(
-        make_model(np.random.default_rng(3)),
-        train_vocabulary(281),
-        max_extra_length=3,
-    )
-    ra.save_translator(translator, tmp_path / "mine")
+    translator = save_model(tmp_path / "mine")
     with client_of(load_models({"mine": tmp_path / "mine"})) as client:
         found = predict(client, [TEXT]).json()["outputs"]["translations"]
         assert found == translator.translate([TEXT], split_sentences=False)

@@ -10,6 +10,7 @@ import os
 import numpy as np
 import pytest
 
+from relative_attention.serve import load_models
 from tests.serve.client import client_of
 from tests.serve.client import with_async_client
 from tests.serve.conftest import SENTENCES
@@ -221,3 +222,30 @@ def test_concurrent_answers_equal_those_of_each_alone(
                 rtol=1e-5,
                 atol=1e-5,
             )
+
+
+# === CTranslate2 as the engine ===
+
+
+def test_engine_answers_but_has_no_attention(
+    model_folder, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("RELATIVE_ATTENTION_CACHE", str(tmp_path))
+    models = load_models(
+        {"mine": model_folder}, engine="ctranslate2", threads=1
+    )
+    page = "/api/models/mine"
+    with client_of(models) as client:
+        answer = client.post(PREDICT, json={"inputs": SENTENCES})
+        assert answer.json()["outputs"]["translations"] == (
+            models["mine"].translator.translate(SENTENCES)
+        )
+        begun = {"sentence": "two dogs", "prefix": "a man"}
+        answer = client.post(f"{page}/alternatives", json=begun).json()
+        texts = [one["text"] for one in answer["alternatives"]]
+        assert 2 <= len(set(texts)) == len(texts) <= 6
+        assert all(text.startswith("a man") for text in texts)
+        pair = {"sentence": "two dogs", "translation": "dogs"}
+        answer = client.post(f"{page}/view", json=pair)
+    assert answer.status_code == 400
+    assert "without `engine` (`--engine`)" in answer.json()["error"]

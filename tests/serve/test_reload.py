@@ -1,13 +1,12 @@
 """A model that is replaced while it is asked."""
 
 import asyncio
-import dataclasses
 import os
 import shutil
 
 import pytest
 
-from relative_attention.serve.models import _stamp
+from relative_attention.serve import load_models
 from tests.serve.client import with_async_client
 from tests.serve.conftest import SENTENCES
 from tests.serve.conftest import save_model
@@ -27,20 +26,17 @@ async def ask(client):
 
 
 @pytest.fixture
-def mine(models, model_folder, tmp_path, monkeypatch):
-    """The tiny model, in a folder of its own that may be changed."""
+def mine(model_folder, tmp_path, monkeypatch):
+    """The tiny model, from a folder of its own that may be changed."""
     monkeypatch.setattr("relative_attention.serve.app._RELOAD_SECONDS", 0.02)
-    folder = tmp_path / "mine"
-    shutil.copytree(model_folder, folder)
-    return dataclasses.replace(
-        models["mine"], folder=folder, stamp=_stamp(folder)
-    )
+    folder = shutil.copytree(model_folder, tmp_path / "mine")
+    return load_models({"mine": folder})
 
 
 @pytest.mark.large
-def test_model_replaced_under_load(mine, tmp_path):
+def test_model_replaced_under_load(mine, translator, tmp_path):
     other = save_model(tmp_path / "other", seed=7)
-    old, new = mine.translator.translate(SENTENCES), other.translate(SENTENCES)
+    old, new = (one.translate(SENTENCES) for one in (translator, other))
     assert sum(map(str.__ne__, old, new)) >= 4
 
     async def scenario(client):
@@ -56,24 +52,26 @@ def test_model_replaced_under_load(mine, tmp_path):
         asking = [asyncio.create_task(ask_until_new()) for _ in range(4)]
         while len(seen) < 4:
             await asyncio.sleep(0.01)
-        os.rename(mine.folder, tmp_path / "old")
-        os.rename(tmp_path / "other", mine.folder)
+        os.rename(tmp_path / "mine", tmp_path / "old")
+        os.rename(tmp_path / "other", tmp_path / "mine")
         await asyncio.gather(*asking)
         assert old in seen
         assert await version(client) == "2"
 
-    with_async_client({"mine": mine}, scenario, reload=True)
+    with_async_client(mine, scenario, reload=True)
 
 
-def test_folder_that_cannot_be_loaded_is_ignored(mine, caplog):
-    old = mine.translator.translate(SENTENCES)
+def test_folder_that_cannot_be_loaded_is_ignored(
+    mine, translator, tmp_path, caplog
+):
+    old, folder = translator.translate(SENTENCES), tmp_path / "mine"
 
     async def scenario(client):
-        (mine.folder / "model.safetensors").write_bytes(b"half a model")
+        (folder / "model.safetensors").write_bytes(b"half a model")
         while "stays version 1" not in caplog.text:
             await asyncio.sleep(0.02)
             assert await ask(client) == old
-        shutil.rmtree(mine.folder)
+        shutil.rmtree(folder)
         for _ in range(5):
             await asyncio.sleep(0.02)
             assert await ask(client) == old
@@ -81,4 +79,4 @@ def test_folder_that_cannot_be_loaded_is_ignored(mine, caplog):
         # It is tried once, not at each look.
         assert caplog.text.count("stays version 1") == 1
 
-    with_async_client({"mine": mine}, scenario, reload=True)
+    with_async_client(mine, scenario, reload=True)

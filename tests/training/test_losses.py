@@ -7,6 +7,7 @@ from keras import ops
 
 import relative_attention as ra
 from relative_attention.training import MaskedCrossEntropy
+from tests.ops.test_cross_entropy import token_losses
 from tests.small_models import VOCABULARY_SIZE
 from tests.small_models import Words
 from tests.small_models import batch_of
@@ -28,26 +29,9 @@ def labels(rng):
     return labels
 
 
-def token_losses(labels, logits, smoothing):
-    """tensor2tensor's loss of each token, less its constant, in float64."""
-    logits = logits.astype("float64")
-    vocabulary_size = logits.shape[-1]
-    low = smoothing / (vocabulary_size - 1)
-    log_probabilities = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    losses = np.zeros(labels.shape)
-    for b, t in np.ndindex(labels.shape):
-        for token in range(vocabulary_size):
-            is_label = token == labels[b, t]
-            p = 1 - smoothing if is_label else low
-            losses[b, t] -= p * log_probabilities[b, t, token]
-            # tensor2tensor adds 1e-20 for smoothing 0, where p log p is 0.
-            losses[b, t] += p * np.log(p + 1e-20)
-    return losses
-
-
 def reference(labels, logits, smoothing, weights=None):
     weights = (labels != 0) * (1.0 if weights is None else weights)
-    losses = token_losses(labels, logits, smoothing)
+    losses = token_losses(logits, labels, smoothing)
     return (losses * weights).sum() / weights.sum()
 
 

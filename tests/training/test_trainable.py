@@ -31,78 +31,24 @@ def transformer(is_regularized):
     return tiny_transformer()
 
 
-# === The loss ===
-
-
-@pytest.mark.parametrize(
-    "loss",
-    [
-        ra.MaskedCrossEntropy(),
-        # Of Keras' losses, a part's is the mean over its own rows.
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-    ],
-    ids=["over_tokens", "of_keras"],
-)
-@pytest.mark.parametrize("loss_weight", [None, 0.5])
-def test_loss_of_parts_equals_the_whole(loss, loss_weight):
-    model = words(is_regularized=True)
-    model.compile("sgd", loss, loss_weights=loss_weight)
-    x, y, weights = batch_of(5)
-    if not isinstance(loss, ra.MaskedCrossEntropy):
-        # Where all parts weigh as much, the mean of their means is the mean.
-        y, weights = np.full_like(y, 3), np.ones_like(weights)
-        x, y, weights = x, y[:4], weights[:4]
-        x = {name: ids[:4] for name, ids in x.items()}
-    y_pred = ops.convert_to_numpy(model(x))
-    whole = model.compute_loss(x, y, y_pred, weights)
-    model.accumulation_steps = 2
-    num_tokens = (weights * (y != 0)).sum()
-    parts = [
-        model.compute_loss(
-            {name: ids[rows] for name, ids in x.items()},
-            y[rows],
-            y_pred[rows],
-            weights[rows],
-            num_tokens=num_tokens,
-        )
-        for rows in (slice(0, 2), slice(2, None))
-    ]
-    np.testing.assert_allclose(np.array(sum(parts)), np.array(whole), rtol=1e-5)
-
-
-def test_loss_without_normalizer_is_weighted(monkeypatch):
-    class Doubled(ra.MaskedCrossEntropy):
-        def call(self, y_true, y_pred, sample_weight=None):
-            return 2 * super().call(y_true, y_pred, sample_weight)
-
-    model = words()
-    x, y, _ = batch_of(4)
-    y_pred = ops.convert_to_numpy(model(x))
-    losses = []
-    for loss in (ra.MaskedCrossEntropy(), Doubled()):
-        model.compile("sgd", loss)
-        model.accumulation_steps = 2
-        losses.append(float(model.compute_loss(x, y, y_pred, num_tokens=100.0)))
-    np.testing.assert_allclose(losses[1], 2 * losses[0], rtol=1e-5)
-
-
-def test_losses_that_layers_add_are_refused_of_parts():
-    model = words(activity_regularizer="l2")
-    model.compile("sgd", ra.MaskedCrossEntropy())
-    model.accumulation_steps = 2
-    x, y, _ = batch_of(2)
-    y_pred = model(x)
-    with pytest.raises(ValueError, match="`activity_regularizer`.*1 such"):
-        model.compute_loss(x, y, y_pred, num_tokens=7.0)
-
-
 # === Parts of a batch ===
 
 
-def trained(make_model, batches, **options):
+class Doubled(ra.MaskedCrossEntropy):
+    """Knows nothing of the number of tokens of the whole batch."""
+
+    def call(self, y_true, y_pred, sample_weight=None):
+        return 2 * super().call(y_true, y_pred, sample_weight)
+
+
+def of_keras():
+    return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+def trained(make_model, batches, loss, **options):
     model = make_model(is_regularized=True)
     start = model.get_weights()
-    model.compile(keras.optimizers.SGD(0.5), ra.MaskedCrossEntropy(), **options)
+    model.compile(keras.optimizers.SGD(0.5), loss(), **options)
     history = model.fit(
         dataset(*batches),
         steps_per_epoch=len(batches),
@@ -112,25 +58,44 @@ def trained(make_model, batches, **options):
     return start, model.get_weights(), history
 
 
+# 7 rows: parts of 3, 3 and 1; 1 row: a part of 1, and none or empty ones.
+ROWS = [batch_of(7), batch_of(1, seed=1)]
+
+
+def with_equal_parts():
+    """Of other losses the mean of the parts' means is the mean of the whole."""
+    inputs, labels, weights = batch_of(6)
+    return [(inputs, np.full_like(labels, 3), np.ones_like(weights))]
+
+
 @IN_PARTS
 @pytest.mark.parametrize(
-    "make_model, jit_compile",
+    "make_model, batches, loss, options",
     [
-        (words, False),
-        (words, True),
-        pytest.param(transformer, True, marks=pytest.mark.large),
-    ],
-    ids=["words", "words-xla", "transformer-xla"],
-)
-def test_step_in_parts_is_that_of_the_whole_batch(make_model, jit_compile):
-    # 7 rows: parts of 3, 3 and 1; 1 row: a part of 1, and none or empty ones.
-    batches = [batch_of(7), batch_of(1, seed=1)]
-    if jit_compile and make_model is words:
+        (words, ROWS, ra.MaskedCrossEntropy, {}),
+        (words, ROWS, ra.MaskedCrossEntropy, {"loss_weights": 0.5}),
+        (words, with_equal_parts(), of_keras, {"loss_weights": 0.5}),
+        (words, with_equal_parts(), Doubled, {}),
         # XLA compiles every shape again.
-        batches = batches[:1]
-    start, whole, shown = trained(make_model, batches, run_eagerly=True)
+        (words, ROWS[:1], ra.MaskedCrossEntropy, {"jit_compile": True}),
+        pytest.param(
+            *(transformer, ROWS, ra.MaskedCrossEntropy, {"jit_compile": True}),
+            marks=pytest.mark.large,
+        ),
+    ],
+    ids=["words", "weighted", "of_keras", "doubled", "xla", "transformer-xla"],
+)
+def test_step_in_parts_is_that_of_the_whole_batch(
+    make_model, batches, loss, options
+):
+    whole_options = {**options, "jit_compile": False, "run_eagerly": True}
+    start, whole, shown = trained(make_model, batches, loss, **whole_options)
     _, parts, shown_of_parts = trained(
-        make_model, batches, jit_compile=jit_compile, accumulation_steps=3
+        make_model,
+        batches,
+        loss,
+        **{"jit_compile": False, **options},
+        accumulation_steps=3,
     )
     assert max(np.abs(a - b).max() for a, b in zip(start, whole)) > 1e-2
     for weight, expected in zip(parts, whole):
@@ -139,6 +104,26 @@ def test_step_in_parts_is_that_of_the_whole_batch(make_model, jit_compile):
         np.testing.assert_allclose(
             shown_of_parts[name], values, rtol=2e-6, err_msg=name
         )
+
+
+def test_loss_of_counted_tokens_is_that_of_keras():
+    model = words(is_regularized=True)
+    model.compile("sgd", ra.MaskedCrossEntropy(), loss_weights=0.5)
+    x, y, weights = batch_of(5)
+    y_pred = ops.convert_to_numpy(model(x))
+    losses = [
+        np.array(model.compute_loss(x, y, y_pred, weights, **counted))
+        for counted in ({}, {"num_tokens": (weights * (y != 0)).sum()})
+    ]
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+
+
+@IN_PARTS
+def test_losses_that_layers_add_are_refused_of_parts():
+    model = words(activity_regularizer="l2")
+    model.compile("sgd", ra.MaskedCrossEntropy(), accumulation_steps=2)
+    with pytest.raises(ValueError, match="`activity_regularizer`.*1 such"):
+        model.fit(*batch_of(2)[:2], verbose=0)
 
 
 # === What is shown, and what is left out ===

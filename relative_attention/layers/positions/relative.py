@@ -111,10 +111,6 @@ def new_draws(
     """Returns the initializer of one more weight.
 
     One without a seed is copied, as it would draw the same values again.
-
-    Args:
-        initializer: `keras.initializers.Initializer` or a function.
-        add_to_seed: int. Added to a seed that is a number. Defaults to `0`.
     """
     seed = getattr(initializer, "seed", None)
     # A function, and a generator of seeds, draw other values at each call.

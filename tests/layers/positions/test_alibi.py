@@ -5,8 +5,10 @@ import pytest
 from keras import ops
 
 import relative_attention as ra
-from tests.layers.positions.loops import attention_by_loops
-from tests.layers.positions.loops import randomize
+from tests.layers.paper import assert_same
+from tests.layers.paper import attention
+from tests.layers.paper import distances
+from tests.layers.paper import weights_of
 
 B, T, D, H, H_V = 2, 6, 7, 4, 5
 
@@ -48,21 +50,22 @@ def test_scores_fall_by_the_slopes_of_the_paper(num_heads):
 
 @pytest.mark.parametrize("num_heads", [2, 3])
 @pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
-def test_layer_is_the_attention_of_the_paper(rng, num_heads, is_causal):
+def test_layer_is_the_attention_of_the_paper(
+    rng, randomize, num_heads, is_causal
+):
     layer = ra.SelfAttention(
         num_heads, H, "alibi", value_dim=H_V, bidirectional=not is_causal
     )
     inputs = rng.normal(size=(B, T, D))
-    expected = attention_by_loops(
-        randomize(layer, rng, D),
+    slopes = np.array(SLOPES[num_heads])[:, None, None]
+    expected = attention(
+        weights_of(randomize(layer, D)),
         inputs,
-        lambda n, i, j, query, key: (
-            query @ key / np.sqrt(H) - SLOPES[num_heads][n] * abs(i - j)
-        ),
-        is_causal,
+        mask=np.tri(T, dtype=bool) if is_causal else True,
+        bias=-slopes * np.abs(distances(T)),
     )
     result = layer(inputs.astype("float32"), use_causal_mask=is_causal)
-    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+    assert_same(result, expected["outputs"])
 
 
 @pytest.mark.parametrize("num_heads", [1, 4, 5, 12])

@@ -7,9 +7,9 @@ from keras import ops
 
 import relative_attention as ra
 from relative_attention.layers.positions import POSITION_ENCODINGS
+from relative_attention.ops import step_attention
 from tests.layers.paper import assert_same
 from tests.layers.paper import normal
-from tests.layers.positions.loops import randomize
 
 B, T, D, N, H, H_V, M = 2, 7, 11, 3, 4, 5, 3
 
@@ -29,10 +29,10 @@ TABLES = {
 
 
 @pytest.fixture
-def build_layer(rng):
+def build_layer(randomize):
     def build(encoding, **arguments):
         layer = ra.SelfAttention(N, H, encoding, value_dim=H_V, **arguments)
-        return randomize(layer, rng, D)
+        return randomize(layer, D)
 
     return build
 
@@ -51,10 +51,16 @@ def test_keras_file_gives_the_same_numbers(
     np.testing.assert_array_equal(loaded(inputs), model(inputs))
 
 
-@pytest.mark.parametrize("encoding", [*NAMES, *TABLES], ids=str)
+@pytest.mark.parametrize(
+    "encoding, own",
+    [*((name, True) for name in (*NAMES, *TABLES)), ("relative", False)],
+)
 def test_steps_of_beams_are_causal_passes_over_their_histories(
-    rng, build_layer, encoding
+    monkeypatch, rng, build_layer, encoding, own
 ):
+    """With the kernels that this machine takes, and with those of Keras."""
+    if not own:
+        monkeypatch.setattr(step_attention, "prefers_own_kernels", lambda: own)
     if encoding in TABLES:
         limit, options = TABLES[encoding]
         encoding = ra.positions.Relative(limit, **options)

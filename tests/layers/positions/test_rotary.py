@@ -5,8 +5,9 @@ import pytest
 from keras import ops
 
 import relative_attention as ra
-from tests.layers.positions.loops import attention_by_loops
-from tests.layers.positions.loops import randomize
+from tests.layers.paper import assert_same
+from tests.layers.paper import attention
+from tests.layers.paper import weights_of
 
 B, T, D, N, H, H_V = 2, 6, 7, 3, 8, 5
 
@@ -46,18 +47,17 @@ def test_rotated_pairs_are_those_of_the_paper(rng, base):
         )
 
 
-def test_layer_is_the_attention_of_the_paper(rng):
+def test_layer_is_the_attention_of_the_paper(rng, randomize):
     layer = ra.SelfAttention(N, H, position_encoding="rotary", value_dim=H_V)
     inputs = rng.normal(size=(B, T, D))
-
-    def logit(n, i, j, query, key):
+    rotations = [paper_rotation(t, H) for t in range(T)]
+    expected = attention(
+        weights_of(randomize(layer, D)),
+        inputs,
         # Eq. 16: q_m = R_m W_q x_m, k_n = R_n W_k x_n
-        turned = paper_rotation(i, H) @ in_pairs(query)
-        return turned @ paper_rotation(j, H) @ in_pairs(key) / np.sqrt(H)
-
-    expected = attention_by_loops(randomize(layer, rng, D), inputs, logit)
-    result = layer(inputs.astype("float32"))
-    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+        turn=lambda x: np.einsum("tgh,bnth->bntg", rotations, in_pairs(x)),
+    )
+    assert_same(layer(inputs.astype("float32")), expected["outputs"], 1e-4)
 
 
 def test_rotation_is_that_of_keras_hub(rng):

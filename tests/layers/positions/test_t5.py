@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from tests.layers.positions.loops import attention_by_loops
-from tests.layers.positions.loops import randomize
+from tests.layers.paper import assert_same
+from tests.layers.paper import attention
+from tests.layers.paper import distances
+from tests.layers.paper import weights_of
 
 B, T, D, N, H, H_V = 2, 7, 11, 3, 4, 5
 # More tokens than there are distances with a bucket of their own.
@@ -17,6 +19,7 @@ CAUSAL = pytest.mark.parametrize(
 )
 
 
+@np.vectorize
 def bucket_by_loops(distance, bidirectional):
     """`_relative_position_bucket` of mesh-tensorflow's T5, for one pair."""
     num_buckets, first = 32, 0
@@ -32,11 +35,6 @@ def bucket_by_loops(distance, bidirectional):
     share = math.log(n / max_exact) / math.log(128 / max_exact)
     large = max_exact + math.floor(share * (num_buckets - max_exact))
     return first + min(large, num_buckets - 1)
-
-
-def build_layer(rng, **arguments):
-    layer = ra.SelfAttention(N, H, "t5", value_dim=H_V, **arguments)
-    return randomize(layer, rng, D)
 
 
 def biases_alone(length, bidirectional):
@@ -63,41 +61,30 @@ def biases_alone(length, bidirectional):
 @CAUSAL
 def test_buckets_are_those_of_the_paper(is_causal):
     buckets = biases_alone(LONG, bidirectional=not is_causal)
-    expected = [
-        [bucket_by_loops(j - i, not is_causal) for j in range(LONG)]
-        for i in range(LONG)
-    ]
-    np.testing.assert_allclose(buckets, expected, atol=1e-3)
-
-
-@CAUSAL
-def test_buckets_are_those_of_keras_hub(is_causal):
-    hub = pytest.importorskip("keras_hub.src.models.t5.t5_multi_head_attention")
-    layer = hub.T5MultiHeadAttention(
-        is_causal, D, H, 1, 0.0, use_relative_attention_bias=True
+    np.testing.assert_allclose(
+        buckets, bucket_by_loops(distances(LONG), not is_causal), atol=1e-3
     )
-    layer.relative_attention_bias.assign(np.arange(32)[:, None])
-    expected = layer.compute_bias(LONG, LONG)[0, 0]
-    buckets = biases_alone(LONG, bidirectional=not is_causal)
-    np.testing.assert_allclose(buckets, expected, atol=1e-3)
 
 
 # === The layer ===
 
 
 @CAUSAL
-def test_layer_is_the_attention_of_the_paper(rng, is_causal):
-    layer = build_layer(rng, bidirectional=not is_causal)
-    table = np.array(layer.relative_attention_bias, "float64")
+def test_layer_is_the_attention_of_the_paper(rng, randomize, is_causal):
+    layer = ra.SelfAttention(
+        N, H, "t5", value_dim=H_V, bidirectional=not is_causal
+    )
+    weights = weights_of(randomize(layer, D))
     inputs = rng.normal(size=(B, T, D))
-
-    def logit(n, i, j, query, key):
-        bias = table[bucket_by_loops(j - i, not is_causal), n]
-        return query @ key / np.sqrt(H) + bias
-
-    expected = attention_by_loops(layer, inputs, logit, is_causal)
+    buckets = bucket_by_loops(distances(T), not is_causal)
+    expected = attention(
+        weights,
+        inputs,
+        mask=np.tri(T, dtype=bool) if is_causal else True,
+        bias=weights["relative_attention_bias"][buckets].transpose(2, 0, 1),
+    )
     result = layer(inputs.astype("float32"), use_causal_mask=is_causal)
-    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+    assert_same(result, expected["outputs"])
 
 
 def test_table_is_named_and_starts_as_documented():
