@@ -2,6 +2,8 @@
 
 import functools
 import json
+import math
+import pathlib
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Sequence
@@ -20,8 +22,11 @@ from benchmarks.training.paper_models import gigabytes
 from relative_attention.cli.benchmark import PEAK_TFLOPS
 from relative_attention.cli.benchmark import known_peak
 from relative_attention.errors import InputError
+from relative_attention.models import TransformerConfig
 from relative_attention.models import preset_config
+from relative_attention.models import presets
 from relative_attention.models import training_flops
+from relative_attention.models.weight_shapes import weight_shapes
 from relative_attention.recipes import find_recipe
 from relative_attention.zoo import find_model
 from relative_attention.zoo import scores_of_test_text
@@ -65,6 +70,60 @@ def models_table(folder: str) -> str:
         )
     header = ["model", "translates", "use", "size", "test BLEU"]
     return markdown_table(header, cells, texts=3)
+
+
+def presets_table() -> str:
+    """Returns a row for each preset, with its numbers."""
+    cells = []
+    for name in presets():
+        config = preset_config(name, vocabulary_size=_PRESET_PIECES)
+        shapes = dict(weight_shapes(config)).values()
+        cells.append(
+            [
+                f"`{name}`",
+                _positions_of(config),
+                config.hidden_dim,
+                config.intermediate_dim,
+                config.num_heads,
+                config.dropout,
+                f"{sum(map(math.prod, shapes)):,}",
+            ]
+        )
+    header = ["preset", "positions", "hidden", "feed-forward", "heads"]
+    return markdown_table([*header, "dropout", "parameters"], cells, texts=2)
+
+
+# What the pages count parameters with.
+_PRESET_PIECES = 32_768
+
+
+def _positions_of(config: TransformerConfig) -> str:
+    if config.position_encoding != "relative":
+        return str(config.position_encoding)
+    per_head = "" if config.share_relations_across_heads else ", per head"
+    return f"K = {config.max_relative_position}{per_head}"
+
+
+def card_table(name: str) -> str:
+    """Returns BLEU of a model's texts, with signatures, for its card."""
+    results = zoo_results(name)
+    scores = results.get("scores_of_weights") or results["scores"]
+    cells = []
+    for kind, key in (
+        ("cased, detokenized", "bleu"),
+        ("lowercased, Moses' tokenizer", "bleu_moses_lowercased"),
+    ):
+        validation, test = (
+            f"{scores[part][key]:.2f}" for part in ("validation", "test")
+        )
+        if key == "bleu" and name in zoo_models():
+            test = f"**{test}**"
+        signature = scores["test"][f"{key}_signature"].replace("|", "\\|")
+        cells.append([kind, f"`{signature}`", test, validation])
+    file = find_recipe(name).data.test_source or ""
+    text = f"`{pathlib.Path(file).stem}`" if "flickr" in file else "test text"
+    header = ["BLEU", "signature", text, "validation text"]
+    return markdown_table(header, cells, texts=2)
 
 
 def positions_gain_table() -> str:
@@ -491,5 +550,10 @@ TABLES: dict[str, _Figure] = {
         for pair in ("en_de", "de_en", "en_fr", "fr_en")
     },
     "models": (lambda: models_table(""), []),
+    "presets": (presets_table, []),
+    **{
+        f"card_{name}": (functools.partial(card_table, name), [])
+        for name in dict.fromkeys(name for name, *_ in _SCORED)
+    },
     "models_of_the_guide": (lambda: models_table("../../models/"), []),
 }
