@@ -163,12 +163,22 @@ def add_module(parser: Command) -> None:
 def add_models(parser: Command) -> None:
     """Adds `models`, for commands that accept an ensemble."""
     add_module(parser)
+    add_checkpoint(parser)
     parser.words(
         "models",
         "MODEL",
         f"{MODEL}; several with the same vocabulary are an ensemble, the "
         "mean of their probabilities",
         nargs="+",
+    )
+
+
+def add_checkpoint(parser: Command) -> None:
+    """Adds the option of commands that load the models of runs."""
+    parser.integer(
+        "--checkpoint STEP",
+        "of each MODEL, a run, the weights saved after so many updates in the "
+        "place of the finished model; not with --engine",
     )
 
 
@@ -244,7 +254,12 @@ def given(options: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
 def load_models(
     options: argparse.Namespace,
     models: Sequence[str] | None = None,
-    names: Sequence[str] = (*DECODING_OPTIONS, *ENGINE_OPTIONS, "batch_tokens"),
+    names: Sequence[str] = (
+        *DECODING_OPTIONS,
+        *ENGINE_OPTIONS,
+        "batch_tokens",
+        "checkpoint",
+    ),
 ) -> "ra.Translator":
     """Loads the models of a command line, with its options of these names."""
     models = models or options.models

@@ -166,6 +166,7 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
         "translate the sentences of a line one by one, as `translate` does; "
         "without it, lines are translated as they are",
     )
+    command.add_checkpoint(parser)
     command.add_decoding_options(parser)
     command.add_engine_options(parser)
 
@@ -297,7 +298,11 @@ def _check(
             "Give the source text by `--source F`: it is "
             + (f"what {models[0]} translates." if models else "for `--plot`.")
         )
-    of_models = (*command.DECODING_OPTIONS, *command.ENGINE_OPTIONS)
+    of_models = (
+        *command.DECODING_OPTIONS,
+        *command.ENGINE_OPTIONS,
+        "checkpoint",
+    )
     for name in command.given(options, of_models) if not models else ():
         raise InputError(
             f"{command.spelled(name)} is for models, and "

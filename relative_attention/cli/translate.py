@@ -23,6 +23,7 @@ _SEARCH_OPTIONS = ("num_beams", "length_penalty", "engine")
 _WRITTEN = (
     "engine",
     "dtype",
+    "checkpoint",
     "shard",
     "nbest",
     "split_sentences",
