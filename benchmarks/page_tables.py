@@ -400,18 +400,10 @@ def first_translation_over_import(result: Result) -> str:
     return f"{median(ratios(ours, imports)):.2f}"
 
 
-def training_over_peer(result: Result) -> str:
-    """Returns the speed of training over OpenNMT-tf's."""
-    (row,) = (r for r in result.rows if r["engine"] == "relative, float32")
-    return f"{median(row['ratio_to_peer']):.2f}"
-
-
-def translation_over_peer(result: Result) -> str:
-    """Returns the speed of translating over OpenNMT-tf's, all cases."""
-    return _range(
-        median(row["ratio_to_base"])
-        for row in result.rows
-        if row["engine"] == _OURS
+def over_peer(key: str, ours: str) -> Callable[[Result], str]:
+    """Returns what reads an engine's speed over the peer's, all cases."""
+    return lambda result: _range(
+        median(row[key]) for row in result.rows if row["engine"] == ours
     )
 
 
@@ -419,30 +411,24 @@ def translation_over(ours: str, other: str) -> Callable[[Result], str]:
     """Returns what computes the speed of an engine over another's."""
 
     def over(result: Result) -> str:
-        cases: dict[tuple[int, int], dict[str, Row]] = {}
-        for row in result.rows:
-            case = cases.setdefault((row["num_beams"], row["batch_size"]), {})
-            case[row["engine"]] = row
         # Both ratios of a round are to the base of that round.
-        return _range(
-            median(
-                [
-                    one / two
-                    for one, two in zip(
-                        case[ours]["ratio_to_base"],
-                        case[other]["ratio_to_base"],
-                    )
-                ]
-            )
-            for case in cases.values()
+        one, two = (
+            {
+                (row["num_beams"], row["batch_size"]): row["ratio_to_base"]
+                for row in result.rows
+                if row["engine"] == engine
+            }
+            for engine in (ours, other)
         )
+        return _range(median(ratios(one[case], two[case])) for case in one)
 
     return over
 
 
 def _range(values: Iterable[float]) -> str:
-    low, *_, high = sorted(values)
-    return f"{low:.2f} to {high:.2f}"
+    found = list(values)
+    low, high = min(found), max(found)
+    return f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
 
 
 _Figure = tuple[Callable[..., str], Sequence[str]]
@@ -469,31 +455,26 @@ FIGURES: dict[str, _Figure] = {
         first_translation_over_import,
         ["first_translation"],
     ),
-    "training_over_opennmt_tf": (training_over_peer, ["training_speed"]),
-    "translation_over_opennmt_tf": (
-        translation_over_peer,
-        ["translation_speed"],
+    "training_over_opennmt_tf": (
+        over_peer("ratio_to_peer", "relative, float32"),
+        ["training_speed"],
     ),
-    "translation_over_opennmt_tf_on_avx2": (
-        translation_over_peer,
-        ["translation_speed_avx2"],
-    ),
-    "ctranslate2_engine_over_direct": (
-        translation_over(_ENGINE, _DIRECT),
-        ["translation_speed"],
-    ),
-    "ctranslate2_engine_over_direct_in_int8": (
-        translation_over(*_INT8),
-        ["translation_speed"],
-    ),
-    "translation_over_ctranslate2": (
-        translation_over(_OURS, _DIRECT),
-        ["translation_speed"],
-    ),
-    "ctranslate2_engine_over_keras": (
-        translation_over(_ENGINE, _OURS),
-        ["translation_speed"],
-    ),
+    **{
+        f"translation_over_opennmt_tf{end}": (
+            over_peer("ratio_to_base", _OURS),
+            [f"translation_speed{file}"],
+        )
+        for end, file in (("", ""), ("_on_avx2", "_avx2"))
+    },
+    **{
+        name: (translation_over(*engines), ["translation_speed"])
+        for name, engines in {
+            "ctranslate2_engine_over_direct": (_ENGINE, _DIRECT),
+            "ctranslate2_engine_over_direct_in_int8": _INT8,
+            "translation_over_ctranslate2": (_OURS, _DIRECT),
+            "ctranslate2_engine_over_keras": (_ENGINE, _OURS),
+        }.items()
+    },
     **{
         f"hours_{name}": (_hours_on_h200(name), ["training_speed_h200"])
         for name in _PAPER_MODELS
@@ -526,6 +507,7 @@ TABLES: dict[str, _Figure] = {
     "opennmt_tf_quality": (speed.quality_table, ["opennmt_tf_quality"]),
     "positions": (speed.positions_table, ["joined_lines_positions"]),
     "positions_tatoeba": (speed.positions_table, ["joined_lines_tatoeba"]),
+    "joined_captions": (speed.joined_table, ["joined_lines_captions"]),
     "positions_gain": (positions_gain_table, []),
     "scores": (scores_table, []),
     "study_table1": (lambda: study_columns("table1", "german_english"), []),

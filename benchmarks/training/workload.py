@@ -8,6 +8,7 @@ import os
 import pathlib
 
 import relative_attention as ra
+from relative_attention.data.lines import find_text_file
 
 # In tokens, ends of sentences included; leaves out hardly a pair of Multi30k.
 MAX_LENGTH = 100
@@ -42,9 +43,15 @@ def find_corpus(folder: str | None) -> "ra.ParallelCorpus":
             "variable RELATIVE_ATTENTION_DATA to a folder with train.en and "
             "train.de, plain or .gz."
         )
-    corpus = ra.ParallelCorpus(
-        _find_text(folder, "train.en"), _find_text(folder, "train.de")
-    )
+    files = [
+        find_text_file(pathlib.Path(folder, f"train.{side}").absolute())
+        for side in ("en", "de")
+    ]
+    if None in files:
+        raise ra.InputError(
+            f"No train.en and train.de, plain or .gz, in the folder {folder}."
+        )
+    corpus = ra.ParallelCorpus(*map(str, files))
     corpus.check()
     return corpus
 
@@ -104,12 +111,3 @@ def compile_model(
         jit_compile=False,
     )
     return model
-
-
-def _find_text(folder: str, name: str) -> str:
-    """Returns the absolute path of a text, compressed or plain."""
-    for file in (f"{name}.gz", name):
-        path = pathlib.Path(folder, file)
-        if path.is_file():
-            return str(path.absolute())
-    raise ra.InputError(f"No {name} or {name}.gz in the folder {folder}.")
