@@ -37,6 +37,11 @@ def add_peer_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--peer", choices=["opennmt-tf"], help="a peer to measure as well"
     )
+    add_environment_argument(parser)
+
+
+def add_environment_argument(parser: argparse.ArgumentParser) -> None:
+    """Gives a command the option `--peer-environment`."""
     parser.add_argument(
         "--peer-environment",
         metavar="DIR",

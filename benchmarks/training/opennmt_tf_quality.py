@@ -142,7 +142,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         default=pathlib.Path("runs/opennmt_tf_quality"),
         metavar="DIR",
     )
-    opennmt_tf.add_peer_arguments(parser)
+    opennmt_tf.add_environment_argument(parser)
 
 
 main = benchmark(
