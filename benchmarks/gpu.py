@@ -66,7 +66,6 @@ _TINY = Sizes(
         "intermediate_dim": 16,
         "num_heads": 2,
     },
-    vocabulary_size=50,
     batches=(16, 32),
     length=4,
     lengths=(4, 8),
@@ -285,41 +284,50 @@ def _backward(layer: Any, inputs: Any) -> Callable[..., Any]:
 
 def _training(sizes: Sizes, clock: Clock) -> Iterator[Row]:
     """Yields steps of both presets, by batch and length, and what fits."""
-    shapes = [(batch, sizes.length) for batch in sizes.batches]
-    others = [n for n in sizes.lengths if n != sizes.length]
-    shapes += [(sizes.batches[-1], length) for length in others]
-    steps = {name: _Step(name, sizes) for name in sizes.presets}
-    cases = [(name, *shape) for shape in shapes for name in sizes.presets]
-    lowered = []
-    for name, batch, length in cases:
-        show_progress(f"training: traces {name}, {batch} by {length}")
-        lowered.append(steps[name].lower(batch, length))
-    show_progress(f"training: compiles {len(lowered)} programs")
-    programs = dict(zip(cases, compiled(lowered, clock), strict=True))
-    largest = _largest_batch(programs, sizes)
+    steps = [_Step(name, sizes) for name in sizes.presets]
+    # Bytes by tokens of a batch, if the step could be compiled.
+    needed = {}
+    for batch in sizes.batches:
+        rows = _steps_of(steps, batch, sizes.length, clock)
+        yield from rows
+        needed[batch] = rows[-1].get("bytes")
+    largest = _largest_batch(needed, sizes.length)
     if largest is not None:
-        more = [(name, largest, sizes.length) for name in sizes.presets]
-        lowered = [steps[name].lower(*shape) for name, *shape in more]
-        programs |= dict(zip(more, compiled(lowered, clock), strict=True))
-    for (name, batch, length), program in programs.items():
-        show_progress(f"training: {name}, {batch} by {length}")
-        yield steps[name].row(program, batch, length, clock)
+        yield from _steps_of(steps, largest, sizes.length, clock)
+    for length in sizes.lengths:
+        if length != sizes.length:
+            yield from _steps_of(steps, sizes.batches[-1], length, clock)
 
 
-def _largest_batch(programs: dict[Any, Any], sizes: Sizes) -> int | None:
+def _steps_of(
+    steps: Sequence["_Step"], batch: int, length: int, clock: Clock
+) -> list[Row]:
+    """Returns the figures of both presets for batches of one shape.
+
+    A shape is timed before the next is compiled: XLA chooses kernels by running
+    them, which would disturb. And what comes first is there if time is short.
+    """
+    programs: list[Any] = [TimeoutError()] * len(steps)
+    if not clock.is_over:
+        show_progress(f"training: {batch} tokens, {length} a sentence")
+        programs = compiled(
+            [step.lower(batch, length) for step in steps], clock
+        )
+    return [
+        step.row(program, batch, length, clock)
+        for step, program in zip(steps, programs, strict=True)
+    ]
+
+
+def _largest_batch(needed: dict[int, int | None], length: int) -> int | None:
     """Returns the tokens that fit, by the memory that two batches need."""
     limit = memory_limit()
-    name = sizes.presets[-1]
-    found = [programs[name, batch, sizes.length] for batch in sizes.batches]
-    if limit is None or any(isinstance(each, Exception) for each in found):
+    (few, less), (many, more) = needed.items()
+    if limit is None or less is None or more is None:
         return None
-    (few, less), (many, more) = (
-        (batch, memory_of(program))
-        for batch, program in zip(sizes.batches, found, strict=True)
-    )
     per_token = (more - less) / (many - few)
     tokens = int((_SAFE_SHARE * limit - less) / per_token) + few
-    return tokens // sizes.length * sizes.length
+    return tokens // length * length
 
 
 class _Step:
@@ -336,7 +344,8 @@ class _Step:
         )
         compile_model(self.model, TrainingSection(), total_steps=1)
         # As `fit` does before the first step: metrics get their variables.
-        self.model._symbolic_build(data_batch=self.model.symbolic_batch())
+        example = self.batch(sizes.length, sizes.length)
+        self.model._symbolic_build(data_batch=example)
 
     def batch(self, batch_tokens: int, length: int) -> Any:
         """Returns inputs and labels, as `fit` gives them to a step."""
