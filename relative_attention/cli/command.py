@@ -52,7 +52,7 @@ class Command(argparse.ArgumentParser):
         return action
 
     def text(self, usage: str, help: str | None = None, **more: Any) -> None:
-        """Adds an option such as `--input F`."""
+        """Adds an option such as `--input FILE`."""
         name, _, metavar = usage.partition(" ")
         self.add_argument(name, metavar=metavar or None, help=help, **more)
 

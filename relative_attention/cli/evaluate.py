@@ -111,7 +111,7 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
     )
     parser.words(
         "models",
-        "MODEL_OR_F",
+        "MODEL_OR_FILE",
         f"{command.MODEL}; several with the same vocabulary are an ensemble. "
         "Or files of translations, each compared with the first",
         nargs="+",
@@ -295,7 +295,7 @@ def _check(
     models = [name for name, of_one in systems.items() if of_one]
     if options.source is None and (models or options.plot):
         raise InputError(
-            "Give the source text by `--source F`: it is "
+            "Give the source text by `--source FILE`: it is "
             + (f"what {models[0]} translates." if models else "for `--plot`.")
         )
     of_models = (

@@ -284,7 +284,7 @@ def _lines(options: argparse.Namespace) -> range:
         if not is_file:
             raise InputError(
                 "--shard counts the lines of a file: give it with `--input "
-                f"F`. Received: {options.input or 'standard input'}."
+                f"FILE`. Received: {options.input or 'standard input'}."
             )
     # Counting reads the whole text; a filter to standard output begins at once.
     if is_file and (options.output or options.shard):
@@ -301,7 +301,7 @@ def _check_prefixes(options: argparse.Namespace) -> None:
     if _is_typed(options):
         raise InputError(
             "--prefix has a line for each line of a text. Give the text with "
-            "`--input F`, or through a pipe."
+            "`--input FILE`, or through a pipe."
         )
     paths = (options.prefix, options.input)
     if all(path and os.path.isfile(path) for path in paths):
