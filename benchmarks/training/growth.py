@@ -34,8 +34,8 @@ from benchmarks.harness.engine import show_progress
 from benchmarks.harness.results import Row
 from benchmarks.speed_tables import growth_table
 from benchmarks.training.workload import add_data_argument
-from benchmarks.training.workload import compile_model
 from benchmarks.training.workload import find_corpus
+from benchmarks.training.workload import make_model
 from benchmarks.training.workload import prepare_corpus
 
 # The width where lengths grow, and the length where widths do.
@@ -83,7 +83,7 @@ def _train(width: int, length: int, options: argparse.Namespace) -> Row:
                 labels,
             )
 
-    model = compile_model(
+    model = make_model(
         "transformer_small_relative",
         options.vocabulary_size,
         "float32",

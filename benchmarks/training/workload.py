@@ -83,7 +83,7 @@ def prepare_corpus(
     return vocabulary, tokens
 
 
-def compile_model(
+def make_model(
     preset: str, vocabulary_size: int, dtype: str, **overrides: int
 ) -> "ra.Transformer":
     """Returns a preset's model, compiled as the package trains it.
@@ -94,20 +94,11 @@ def compile_model(
         dtype: A string, the dtype policy.
         **overrides: Fields of `TransformerConfig`.
     """
+    from relative_attention.recipes.sections import TrainingSection
+    from relative_attention.runs.run import compile_model
+
     model = ra.Transformer.from_preset(
         preset, vocabulary_size=vocabulary_size, dtype=dtype, **overrides
     )
-    model.compile(
-        optimizer=ra.AveragingAdam(
-            ra.TransformerSchedule(model.config.hidden_dim),
-            ema_momentum=None,
-            beta_1=0.9,
-            beta_2=0.98,
-            epsilon=1e-9,
-        ),
-        loss=ra.MaskedCrossEntropy(label_smoothing=0.1),
-        metrics=[ra.Perplexity(), ra.TokenAccuracy()],
-        # On a CPU, XLA compiles again for every length.
-        jit_compile=False,
-    )
+    compile_model(model, TrainingSection(), total_steps=1)
     return model
