@@ -491,6 +491,7 @@ TABLES: dict[str, _Figure] = {
         ["attention_speed", "attention_speed_bfloat16"],
     ),
     "attention_speed_long": (speed.long_table, ["attention_speed_long"]),
+    "gpu_layer": (speed.gpu_layer_table, ["gpu"]),
     "position_encodings": (speed.encodings_table, ["position_encodings"]),
     "translation_speed": (speed.translation_table, ["translation_speed"]),
     "output_length": (speed.output_length_table, ["output_length"]),

@@ -87,6 +87,30 @@ def long_table(result: Result) -> str:
     return markdown_table(header, cells)
 
 
+def gpu_layer_table(result: Result) -> str:
+    """Returns time and memory of a layer on a GPU, beside Keras' own."""
+    kinds = ("relative", "keras")
+    rows = {
+        (row["tokens"], row["kind"]): row
+        for row in result.rows
+        if row["part"] == "layer"
+    }
+    cells = []
+    for tokens in dict.fromkeys(tokens for tokens, _ in rows):
+        ours, keras = (rows[tokens, kind] for kind in kinds)
+        seconds = [median(row["seconds"]) for row in (ours, keras)]
+        cells.append(
+            [
+                f"{tokens:,}",
+                *(f"{1000 * value:.2f}" for value in seconds),
+                f"{seconds[0] / seconds[1]:.2f}",
+                *(f"{row['bytes'] / 1e9:.2f}" for row in (ours, keras)),
+            ]
+        )
+    header = ["tokens", "ms", "of Keras", "ratio", "memory, GB", "of Keras"]
+    return markdown_table(header, cells)
+
+
 def translation_table(result: Result) -> str:
     """Returns sentences a second and the ratio to the base, by engine."""
     rows = {

@@ -47,7 +47,14 @@ _LEAST_COUNT = 3
 _WORD = re.compile(r"\w+(?:[.:,]\d+)*")
 _PLAIN = re.compile(r"[a-z]+$")
 _FINAL_MARK = re.compile(r"\s*[.!?。！？]+$")
-_QUOTES = (('"', '"'), ("“", "”"), ("„", "“"), ("« ", " »"), ("'", "'"))
+# A keyboard has the first, so it is there twice.
+_QUOTES = (
+    *[('"', '"')] * 2,
+    ("“", "”"),
+    ("„", "“"),
+    ("« ", " »"),
+    ("'", "'"),
+)
 
 
 def variants_of(
@@ -343,7 +350,7 @@ class _Things:
             (self._name, 9),
             (self._full_name, 6),
             (self._code, 5),
-            (self._email, 8),
+            (self._email, 12),
             (self._link, 7),
             (self._markup, 4),
             (self._emoji, 2),
@@ -599,7 +606,7 @@ class _Writer:
         source, target = pair
         kind = self._draws.choices(
             ("lowercase", "unmarked", "quoted", "alone", "emoji"),
-            (4, 2, 2, 4, 1),
+            (4, 2, 5, 4, 1),
         )[0]
         if kind == "lowercase":
             source = source.lower()
