@@ -378,6 +378,20 @@ def layer_over(base: str) -> Callable[[Result], str]:
     )
 
 
+def gpu_layer_over_keras(result: Result) -> str:
+    """Returns the layer's time over Keras' on a GPU, all lengths."""
+    seconds = {
+        (row["tokens"], row["kind"]): median(row["seconds"])
+        for row in result.rows
+        if row["part"] == "layer"
+    }
+    lengths = dict.fromkeys(tokens for tokens, _ in seconds)
+    return _range(
+        seconds[tokens, "relative"] / seconds[tokens, "keras"]
+        for tokens in lengths
+    )
+
+
 def step_over_sinusoidal(precision: str) -> Callable[[Result], str]:
     """Returns what computes a training step's time over that without."""
 
@@ -440,6 +454,7 @@ FIGURES: dict[str, _Figure] = {
         layer_over(KERAS),
         ["attention_speed_bfloat16"],
     ),
+    "gpu_layer_over_keras": (gpu_layer_over_keras, ["gpu"]),
     "layer_over_plain": (layer_over(PLAIN), ["attention_speed"]),
     **{
         f"step_over_sinusoidal{end}": (
