@@ -22,10 +22,12 @@ of the process, as the system counts it, over everything it was asked for.
 """
 
 import argparse
+import functools
 import importlib.util
 import json
 import os
 import pathlib
+import sys
 import tempfile
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -44,7 +46,6 @@ from benchmarks.harness.engine import round_robin
 from benchmarks.harness.engine import running_engines
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.results import median
 from benchmarks.harness.results import ratios
 from benchmarks.speed_tables import translation_table
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
@@ -91,11 +92,11 @@ def measure(options: argparse.Namespace) -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         # What needs TensorFlow is done in a process that ends.
-        commands, mean_tokens = in_fresh_process(
+        commands = in_fresh_process(
             prepare_engines, options, lines, peer_python, folder
         )
         turns, memory = _take_turns(commands, len(lines), options, folder)
-    return _rows(turns, memory, mean_tokens)
+    return _rows(turns, memory)
 
 
 def _take_turns(
@@ -134,7 +135,6 @@ def _take_turns(
 def _rows(
     turns: Mapping[Case, Sequence[Turn]],
     memory: Mapping[str, int],
-    mean_tokens: float,
 ) -> list[Row]:
     """Returns a row for each case."""
     base = opennmt_tf.NAME if opennmt_tf.NAME in memory else OURS
@@ -148,7 +148,6 @@ def _rows(
                 "num_beams": beams,
                 "batch_size": size,
                 "sentences_per_second": speeds,
-                "output_tokens_per_second": median(speeds) * mean_tokens,
                 "base": base,
                 "ratio_to_base": ratios(speeds, others),
                 "peak_memory_bytes": memory[name],
@@ -188,12 +187,11 @@ def prepare_engines(
     lines: Sequence[str],
     peer_python: str | None,
     folder: pathlib.Path,
-) -> tuple[dict[str, list[str]], float]:
+) -> dict[str, list[str]]:
     """Exports a model for every engine, and writes the text, longest first.
 
     Returns:
-        A pair: the command lines by the names of engines, and the mean number
-        of tokens of the package's translation of a sentence.
+        The command lines by the names of engines.
     """
     load_tensorflow_quietly()
     translator = ra.load_translator(
@@ -203,15 +201,21 @@ def prepare_engines(
     order = sorted(range(len(lines)), key=lambda i: -len(encoded[i]))
     sentences = folder / "sentences.json"
     sentences.write_text(json.dumps([lines[i] for i in order]))
-    found = translator.search(lines)
-    num_tokens = sum(len(translation.token_ids) for translation in found)
-    model = absolute_model(options.model)
+    ours = functools.partial(
+        engine_of,
+        "package",
+        sentences,
+        folder=absolute_model(options.model),
+        length_penalty=_LENGTH_PENALTY,
+        # A batch is what the order says it is.
+        batch_tokens=sys.maxsize,
+    )
     exported = folder / "saved_model"
     for num_beams in options.beams:
         translator.num_beams = num_beams
         ra.export_saved_model(translator, f"{exported}_{num_beams}")
     commands = {
-        OURS: engine_of("package", sentences, folder=model),
+        OURS: ours(),
         SAVED_MODEL: engine_of("saved_model", sentences, folder=str(exported)),
     }
     for dtype in ("float32", "int8"):
@@ -223,13 +227,8 @@ def prepare_engines(
             folder=str(exported),
             num_threads=options.threads,
         )
-        commands[ENGINE.format(dtype)] = engine_of(
-            "package",
-            sentences,
-            folder=model,
-            engine="ctranslate2",
-            dtype=dtype,
-            threads=options.threads,
+        commands[ENGINE.format(dtype)] = ours(
+            engine="ctranslate2", dtype=dtype, threads=options.threads
         )
     if peer_python is not None:
         rows = [
@@ -246,7 +245,7 @@ def prepare_engines(
             sentences=str(ids),
             length_penalty=_LENGTH_PENALTY,
         )
-    return commands, num_tokens / len(found)
+    return commands
 
 
 def _write_peer_model(model: "ra.Transformer", folder: pathlib.Path) -> str:

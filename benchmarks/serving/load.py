@@ -127,7 +127,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
         folder = pathlib.Path(name)
         path = folder / "sentences.json"
         path.write_text(json.dumps(lines))
-        command = engine_of("default", path, folder=model)
+        command = engine_of("package", path, folder=model)
         quiet = {"TF_CPP_MIN_LOG_LEVEL": "2"}
         with (
             running_server(model, folder / "server.log") as server,
