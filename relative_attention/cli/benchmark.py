@@ -62,6 +62,7 @@ def _benchmark(options: argparse.Namespace) -> None:
     from relative_attention.cli.training_speed import training_speed
     from relative_attention.runs import report
 
+    # It names the device, whose peak may be known.
     origin = report.provenance()
     rows = command.call(
         training_speed,
@@ -111,6 +112,7 @@ def _table(rows: Sequence[Mapping[str, Any]], peak: float | None) -> str:
 
 def known_peak(hardware: str, precision: str) -> float | None:
     """Returns the peak of a known device in TFLOP/s, else `None`."""
+    # The data sheets' numbers are for bfloat16 products alone.
     if precision != "mixed_bfloat16":
         return None
     return next(

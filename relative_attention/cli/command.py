@@ -46,6 +46,7 @@ class Command(argparse.ArgumentParser):
         """Adds an argument; the help of an option ends with its default."""
         action = super().add_argument(*names, **more)
         text = action.help or ""
+        # SUPPRESS stands for no default at all, and is no value to show.
         has_default = action.default and action.default != argparse.SUPPRESS
         if action.option_strings and has_default and "default: " not in text:
             action.help = f"{text} (default: %(default)s)".strip()
@@ -94,13 +95,17 @@ class Command(argparse.ArgumentParser):
         self.add_argument(
             name, nargs=nargs, default=[], metavar=metavar, help=help
         )
+        # Kept for `parse_known_args`, which sees the words between options.
         self._words, self._sort = name, sort
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parses arguments, and exits if any is unknown."""
         options, rest = super().parse_known_args(args, namespace)
+        # A misspelt option is named here: the words below would take its value
+        # for one of theirs.
         has_options = any(word.startswith("-") for word in rest)
         if rest and (self._words is None or has_options):
+            # The help has all options, those of groups too.
             known = re.findall(r"--[\w-]+", self.format_help())
             self.error(
                 f"unrecognized arguments: {' '.join(rest)}."
@@ -116,6 +121,7 @@ class Command(argparse.ArgumentParser):
                 self._sort(options)
         except UsageError as error:
             self.error(str(error))
+        # Nothing is left for the parser above, whose error has no hint.
         return options, []
 
 
@@ -143,6 +149,7 @@ def add_command(
         usage=usage,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    # `main` then needs no table of its own.
     parser.set_defaults(run=run)
     return parser
 
@@ -246,6 +253,7 @@ def spelled(name: str) -> str:
 
 def given(options: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
     """Returns the options with some names that a command has and got."""
+    # What was not given is left out, so that the model's own setting counts.
     values = {name: getattr(options, name, None) for name in names}
     return {name: v for name, v in values.items() if v is not None}
 
@@ -273,6 +281,7 @@ def call(
     """Calls a function with the options that its parameters name, and more."""
     names = inspect.signature(function).parameters
     values = {n: v for n, v in vars(options).items() if n in names}
+    # `more` goes last: a command may compute what an option only names.
     return function(**{**values, **more})
 
 
@@ -280,6 +289,7 @@ def check_nbest(nbest: int | None, num_beams: int | None) -> None:
     """Raises `InputError` if there are not enough beams."""
     if nbest is None or 1 <= nbest <= (num_beams or nbest):
         return
+    # Draws have no beams, and so no most.
     most = "" if num_beams is None else f", and at most {num_beams}"
     raise InputError(
         f"--nbest must be at least 1{most}. Received: {nbest}. "

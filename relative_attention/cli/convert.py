@@ -80,6 +80,7 @@ def _average(options: argparse.Namespace) -> None:
             f"Received: {' '.join(options.paths)}. For several files give "
             "`--output`."
         )
+    # A folder is checked where it is made.
     if options.output is not None and options.output.endswith(".safetensors"):
         streams.check_output(options.output)
     # A mean may be worse than the best weights; both losses are told.
@@ -88,12 +89,14 @@ def _average(options: argparse.Namespace) -> None:
         output = average.average_run(
             first, options.last, options.output, options.in_place
         )
+        # In place, or for a file, `output` is the weights themselves.
         files = [output / "model.safetensors" if output.is_dir() else output]
         best = find_model(first) / "best.safetensors"
         if best.is_file():
             losses = average.validation_losses(first, [*files, best])
     else:
         output = average.average_files(options.paths, options.output)
+    # Weights alone do not translate.
     kind = "weights" if output.is_file() else "model"
     print(f"{kind}: {output}")
     if losses is not None:
@@ -161,6 +164,7 @@ def _sort_export_words(options: argparse.Namespace) -> None:
         raise command.UsageError(
             "export needs a MODEL and the OUTPUT folder to make"
         )
+    # The last word is what is made, as in `cp`.
     options.output = options.models.pop()
 
 
@@ -168,12 +172,14 @@ def _sort_export_words(options: argparse.Namespace) -> None:
 def _export(options: argparse.Namespace) -> None:
     from relative_attention.data.lines import read_lines
 
+    # An option that a format ignores would be believed to work.
     _check_format(options)
     # Loading a model takes long: what can be refused is refused before.
     check_is_free(options.output)
     warmup = list(read_lines(options.warmup)) if options.warmup else ()
     # `--dtype` is for the output.
     translator = command.load_models(options, names=command.DECODING_OPTIONS)
+    # Only the model knows its beams, if they are not given.
     command.check_nbest(options.nbest, translator.num_beams)
     output, dtype = options.output, options.dtype or "float32"
     if options.format == "saved_model":
@@ -338,6 +344,7 @@ def _convert(options: argparse.Namespace) -> None:
         if not line.startswith(" "):
             print(line)
 
+    # Both take the options that their parameters name.
     function: Callable[..., Any] = convert.convert_tensor2tensor
     # `--positions none` is no position encoding, `None` for the function.
     if options.system == "opennmt-tf":

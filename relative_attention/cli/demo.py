@@ -38,6 +38,7 @@ def run_demo(
     """
     output = pathlib.Path(output)
     recipe = find_recipe(_RECIPE).override(overrides)
+    # Before anything is written: what is there is replaced below.
     _check_is_ours(output)
     corpora = write_spoken_numbers(output / "corpus", languages)
     prefixes = {"train": "", "validation": "validation_", "test": "test_"}
@@ -49,6 +50,7 @@ def run_demo(
     train(recipe.replace(files), output / "model", overwrite=True)
     translator = load_translator(output / "model")
     sources, references = (list(side) for side in zip(*corpora["test"]))
+    # Each line of this corpus is one sentence.
     hypotheses = translator.translate(sources, split_sentences=False)
     for triple in list(zip(sources, references, hypotheses))[:_NUM_EXAMPLES]:
         for name, line in zip(("source", "reference", "translation"), triple):

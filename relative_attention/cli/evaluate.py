@@ -43,6 +43,7 @@ def add_score(subparsers: command.Subparsers) -> None:
 
 
 def _score(options: argparse.Namespace) -> None:
+    # Before the model is loaded, which takes longest.
     streams.check_output(options.output, options.source, options.target)
     sources, targets = _read_pairs(options.source, options.target)
     translator = command.load_models(options)
@@ -55,6 +56,7 @@ def _score(options: argparse.Namespace) -> None:
     if options.output:
         write_lines(options.output, lines)
     else:
+        # Flushed, as the totals below go to another stream.
         print(*lines, sep="\n", flush=True)
     print(
         f"{len(scores):,} pairs, {sum(s.num_tokens for s in scores):,} tokens, "
@@ -176,10 +178,12 @@ def _evaluate(options: argparse.Namespace) -> None:
     from relative_attention.evaluation.scores import fitting_tokenizer
     from relative_attention.evaluation.significance import bootstrap_table
 
+    # The first system is scored, and all others are compared with it.
     systems = _systems(options)
     _check(options, systems)
     texts = _texts(options, systems)
     references = [texts[path] for path in options.reference]
+    # Words of a text without blanks would be whole sentences by the default.
     tokenize = options.tokenizer or fitting_tokenizer(references)
     if options.language is not None:
         tokenize = f"moses-{options.language}"
@@ -200,18 +204,22 @@ def _evaluate(options: argparse.Namespace) -> None:
     else:
         translations, hypotheses = [], texts[first]
     if options.hypotheses:
+        # Kept before anything else can fail: it took the longest.
         write_lines(options.hypotheses, hypotheses)
     if options.sentence_scores:
         columns = evaluation.sentence_scores(hypotheses, references, **how)
         if translations:
+            # A file of translations has no model that could score them.
             columns["model"] = [one.score for one in translations]
         rows = [[f"{x:.4f}" for x in row] for row in zip(*columns.values())]
         lines = map("\t".join, [list(columns), *rows])
         write_lines(options.sentence_scores, lines)
     if options.tokenizer == "moses" and "bleu" in options.metrics:
+        # Moses' BLEU does not compare with the usual one, which is shown too.
         print(evaluation.corpus_bleu(hypotheses, references))
     scores = evaluation.corpus_scores(hypotheses, references, **how)
     print(*scores.values(), sep="\n", flush=True)
+    # The others are translated after the first scores are shown.
     found = {first: hypotheses}
     for name in others:
         if name in translators:
@@ -245,6 +253,7 @@ def _systems(options: argparse.Namespace) -> dict[str, list[str]]:
     def is_file(path: str) -> bool:
         return not find_file_or_model(path).is_dir()
 
+    # Models would form an ensemble; files are systems of their own.
     files = [path for path in options.models if is_file(path)]
     if files and len(files) < len(options.models):
         raise InputError(
@@ -257,6 +266,7 @@ def _systems(options: argparse.Namespace) -> dict[str, list[str]]:
     for path in options.compare:
         systems.append((path, [] if is_file(path) else [path]))
     names = [name for name, _ in systems]
+    # Results are kept by name, so the second would replace the first.
     for number, name in enumerate(names):
         if name in names[:number]:
             raise InputError(
@@ -277,6 +287,7 @@ def _check(
     files = [options.source, *options.reference, *systems]
     for path in (options.hypotheses, options.sentence_scores, options.plot):
         streams.check_output(path, *files)
+        # Two outputs must not be one file, either.
         files.append(path)
     if options.plot:
         ra.plot.check_matplotlib()
@@ -287,11 +298,13 @@ def _check(
             f"{options.tokenizer}, --language {options.language}."
         )
     with command.input_errors():
+        # It would otherwise fail after the last translation.
         check_bootstrap(options.resamples)
         if options.language is not None:
             check_moses(options.language)
         elif options.tokenizer is not None:
             check_tokenizer(options.tokenizer)
+    # What needs a model is refused where all systems are files.
     models = [name for name, of_one in systems.items() if of_one]
     if options.source is None and (models or options.plot):
         raise InputError(
@@ -326,6 +339,7 @@ def _texts(
         paths.append(options.source)
     texts = dict(zip(paths, _read_texts(*paths)))
     for path in (*options.reference, *files):
+        # Its numbers would be scored as if they were words.
         if all("\t" in line for line in texts[path]):
             raise InputError(
                 f"Each line of {path} has a tab, so it is a table, not a "
@@ -347,6 +361,7 @@ def _translations(
         sources, report=progress, split_sentences=options.split_sentences
     )
     progress.end()
+    # The score of a system that did not read whole lines is too low.
     cut = (n for n, t in enumerate(translations, start=1) if t.was_cut)
     streams.report_cut(streams.NotedLines(cut), translator)
     return translations

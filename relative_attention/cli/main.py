@@ -55,9 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_closed_streams()
     options = parse(arguments)
     try:
+        # Keras takes seconds to import, and `list` only reads files.
         is_quick = options.command == "list" and options.parameters is None
         if not is_quick:
             _load_keras()
+        # Before any model is loaded: these modules register its classes.
         if getattr(options, "module", None):
             import_modules(options.module)
         options.run(options)
@@ -81,11 +83,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         return _fail(f"{error}. Nothing that was complete has been lost.")
     except Exception as error:
+        # Anything else is a bug, and a report of it needs the traceback.
         if not is_out_of_memory(error):
             raise
         return _fail(f"There is not enough memory.{_what_to_lower(options)}")
     except KeyboardInterrupt:
         print(f"\nInterrupted.{_way_to_resume(options)}", file=sys.stderr)
+        # What shells give for a command that Ctrl-C ended: 128 + SIGINT.
         return 130
     return 0
 
@@ -163,6 +167,7 @@ def _what_to_lower(options: argparse.Namespace) -> str:
         for name in ("batch_tokens", "num_beams", "resamples")
         if hasattr(options, name)
     ]
+    # These have the number in the recipe, not as an option.
     if options.command in ("train", "study"):
         names = ["`training.batch_tokens`"]
     return f" Lower {' or '.join(names)}." if names else ""
@@ -171,6 +176,7 @@ def _what_to_lower(options: argparse.Namespace) -> str:
 def _way_to_resume(options: argparse.Namespace) -> str:
     """Returns how to resume an interrupted command; "" if impossible."""
     if options.command == "train":
+        # An interrupt may come before the recipe has named the folder.
         folder = options.output or "DIR"
         return f" Resume with `relative-attention train --resume {folder}`."
     is_resumable = options.command in ("distill", "study") or (
@@ -178,6 +184,7 @@ def _way_to_resume(options: argparse.Namespace) -> str:
     )
     if not is_resumable:
         return ""
+    # Given again, it would delete what is there to resume.
     if getattr(options, "overwrite", False):
         return " Rerun the same command, without --overwrite, to resume."
     return " Rerun the same command to resume."

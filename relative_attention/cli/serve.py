@@ -83,12 +83,14 @@ def _positive(text: str) -> int:
 
 
 def _serve(options: argparse.Namespace) -> None:
+    # All of them at once; importing `serve` would name only the first.
     missing = [p for p in _PACKAGES if importlib.util.find_spec(p) is None]
     if missing:
         raise InputError(
             f"A server needs {' and '.join(missing)}: {install_hint('serve')}."
         )
     _check(options)
+    # Read before models are loaded: a wrong file fails at once.
     path = options.token_file
     token = None if path is None else _read_token(path)
     from relative_attention import serve
@@ -98,7 +100,9 @@ def _serve(options: argparse.Namespace) -> None:
         options.host,
         options.port,
         command.call(serve.ServerSettings, options, token=token),
+        # A log then has each line as it comes.
         report=functools.partial(print, flush=True),
+        # How models are loaded also holds when they are reloaded.
         loading=command.given(options, command.ENGINE_OPTIONS),
     )
 
@@ -114,8 +118,10 @@ def _check(options: argparse.Namespace) -> None:
             "--max-wait-ms must be a number of milliseconds, 0 or more. "
             f"Received: {options.max_wait_ms}."
         )
+    # Neither could be preferred without surprise.
     if options.token_file is not None and options.no_token:
         raise InputError("--token-file and --no-token contradict each other.")
+    # A server that others reach by accident must not be the default.
     is_open = options.token_file is None and not options.no_token
     if is_open and not _is_loopback(options.host):
         raise InputError(
@@ -127,6 +133,7 @@ def _check(options: argparse.Namespace) -> None:
 def _is_loopback(host: str) -> bool:
     """Returns whether only this machine can reach an address."""
     try:
+        # Other names may be of any address.
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
@@ -135,6 +142,7 @@ def _is_loopback(host: str) -> bool:
 def _read_token(path: str) -> str:
     """Returns the token of a file of one line."""
     try:
+        # A file often ends with a line break that is not part of the token.
         text = pathlib.Path(path).read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(

@@ -55,6 +55,7 @@ def _list(options: argparse.Namespace) -> None:
     studies = [(n, zoo.study_description(n)) for n in zoo.zoo_studies()]
     _print_table(("study", "what"), studies)
     print()
+    # Counting builds each model, which takes a minute.
     if options.parameters is None:
         _print_table(("preset",), [(name,) for name in ra.presets()])
         return
@@ -68,6 +69,7 @@ def _list(options: argparse.Namespace) -> None:
 def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Prints a table whose last column is as wide as the terminal allows."""
     total = shutil.get_terminal_size(fallback=(_COLUMNS, 24)).columns
+    # tabulate makes room for a heading with some padding.
     padded = [f"{name:{len(name) + tabulate.MIN_PADDING}}" for name in columns]
     *widths, _ = (max(map(len, column)) for column in zip(padded, *rows))
     # Columns are two blanks apart.
@@ -118,8 +120,10 @@ def _plot(options: argparse.Namespace) -> None:
     from relative_attention.runs.report import load_curve
 
     output = pathlib.Path(options.output or options.model_directory)
+    # A bundled model is given by its name, which is no folder here.
     if options.output is None and not output.is_dir():
         output = pathlib.Path()
+    # A run without a curve is refused before its model is loaded.
     curve = load_curve(options.model_directory)
     pictures = [output / "curve.png"]
     if options.sentence is not None:
@@ -134,6 +138,7 @@ def _is_page(output: str | None) -> bool:
     return (
         output is not None
         and output.lower().endswith((".html", ".htm"))
+        # A folder is a folder, whatever its name.
         and not pathlib.Path(output).is_dir()
     )
 
@@ -145,6 +150,7 @@ def _write_page(options: argparse.Namespace) -> None:
             f"A page ({options.output}) shows one sentence: give --sentence. "
             "For training curves, --output must be a folder."
         )
+    # Before loading and translating, which take longest.
     streams.check_output(options.output)
     translator = ra.load_translator(options.model_directory)
     view = ra.plot.attention_view(translator, options.sentence)

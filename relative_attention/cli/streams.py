@@ -41,6 +41,7 @@ def check_output(path: str | None, *others: str | None) -> None:
     # which the new one is written before it takes the place of the old one.
     places = [path]
     if not is_stream(path):
+        # A link stands for the file that it leads to.
         place = os.path.realpath(path)
         if place in [os.path.realpath(other) for other in others if other]:
             raise InputError(
@@ -52,6 +53,7 @@ def check_output(path: str | None, *others: str | None) -> None:
                 f"{path} would be plain text, not compressed. Leave out .gz."
             )
         folder = os.path.dirname(place)
+        # Folders that are missing are made in the nearest one that exists.
         while not os.path.exists(folder):
             folder = os.path.dirname(folder)
         if not os.path.isdir(folder):
@@ -59,6 +61,7 @@ def check_output(path: str | None, *others: str | None) -> None:
                 f"{path} cannot be written: {folder} is no folder."
             )
         places = [folder, place]
+    # A file that is not there yet needs no permission of its own.
     for place in places:
         if os.path.exists(place) and not os.access(place, os.W_OK):
             raise InputError(
@@ -74,6 +77,7 @@ def stream_chunks() -> Iterator[list[str]]:
     """Yields lists of lines of standard input that came together."""
     from relative_attention.data.lines import arriving_lines
 
+    # Bytes, so that an error can name the line that is not UTF-8.
     file = cast(io.BufferedReader, sys.stdin.buffer)
     return arriving_lines(file, "standard input")
 
@@ -115,7 +119,9 @@ class StreamOutput:
     ) -> None:
         """Writes a part, which the reader gets at once."""
         self._file.write(content)
+        # Another program may wait for this translation before it sends more.
         self._file.flush()
+        # Only the last: those of a long text would fill the memory.
         self._notes = notes
 
     def notes(self, number: int) -> Mapping[str, Any]:
@@ -154,6 +160,7 @@ class Progress:
             return
         line = self._progress.line(self.num_before + num_done)
         if sys.stderr.isatty():
+            # The code clears what is left of a longer line.
             print(f"\r{line}\x1b[K", end="", file=sys.stderr, flush=True)
         elif time.monotonic() - self._last >= _LOG_SECONDS:
             self._last = time.monotonic()
@@ -183,6 +190,7 @@ class NotedLines:
         """Adds numbers, from 1."""
         for number in numbers:
             self.count += 1
+            # The rest is only counted.
             if len(self._first) < NAMED_LINES:
                 self._first.append(number)
 
@@ -218,6 +226,7 @@ def report_long(
         f"({translator.trained_source_length} tokens) and may be translated "
         "badly"
     )
+    # Splitting is no way out where it is done already.
     if not is_split:
         told += (
             ". Put each sentence on a line of its own, or add "

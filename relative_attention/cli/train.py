@@ -19,6 +19,7 @@ _OVERRIDE = re.compile(r"\w+\.\w+=")
 
 def _is_override(word: str) -> bool:
     """Returns whether a word is `section.key=value`, and not a file."""
+    # A file may have such a name, and is a recipe then.
     return bool(_OVERRIDE.match(word)) and not os.path.exists(word)
 
 
@@ -36,6 +37,8 @@ def _take_name(options: argparse.Namespace) -> str | None:
 
 def _print_results(results: Mapping[str, Any], folder: object) -> None:
     for name, scores in results["scores"].items():
+        # The signature says how it was computed: without it no two can be
+        # compared.
         print(f"{name}: BLEU {scores['bleu']} ({scores['bleu_signature']})")
     print(f"model: {folder}")
 
@@ -66,6 +69,7 @@ def add_demo(subparsers: command.Subparsers) -> None:
 
 
 def _demo(options: argparse.Namespace) -> None:
+    # It imports Keras, which `--help` must not wait for.
     from relative_attention.cli.demo import run_demo
 
     run_demo(options.output, tuple(options.languages), options.overrides)
@@ -109,6 +113,7 @@ def _wmt14(options: argparse.Namespace) -> None:
     from relative_attention.runs.report import print_error
 
     output = options.output or pathlib.Path(_data_folder(), options.corpus)
+    # Progress goes to standard error, so that a script can read the folder.
     print(f"corpus: {fetch_wmt14(options.corpus, output, print_error)}")
 
 
@@ -171,6 +176,7 @@ def _variants(options: argparse.Namespace) -> None:
     from relative_attention.corpora import variants
     from relative_attention.data import ParallelCorpus
 
+    # A wrong `--share` is an argument of a function there.
     with command.input_errors():
         counts = variants.write_variants(
             ParallelCorpus(options.source, options.target),
@@ -229,12 +235,14 @@ def add_train(subparsers: command.Subparsers) -> None:
 
 def _sort_train_words(options: argparse.Namespace) -> None:
     """Separates the recipe, the run to resume and the overrides."""
+    # `True` is `--resume` without a value.
     names_run = isinstance(options.resume, str) and options.resume != "auto"
     if names_run and (
         _is_override(options.resume)
         or (options.output and not options.overrides)
     ):
         # argparse took the next argument for the value of --resume.
+        # It goes first, as a recipe comes before its overrides.
         options.overrides.insert(0, options.resume)
         names_run, options.resume = False, True
     options.recipe = _take_name(options)
@@ -254,6 +262,7 @@ def _sort_train_words(options: argparse.Namespace) -> None:
             "come with the package), or --resume DIR"
         )
     # The recipe may be the folder of the run.
+    # Otherwise `runs/RECIPE` would be resumed.
     if options.resume and options.output is None:
         if os.path.isdir(options.recipe):
             options.output = options.recipe
@@ -346,8 +355,10 @@ def stop_with_parent() -> None:
 
     def wait() -> None:
         os.read(0, 1)
+        # Its handler saves a checkpoint before the process ends.
         signal.raise_signal(signal.SIGTERM)
 
+    # A daemon: a finished run must not wait for its parent.
     threading.Thread(target=wait, daemon=True).start()
 
 
@@ -355,6 +366,7 @@ def _study(options: argparse.Namespace) -> None:
     from relative_attention import studies
 
     study = studies.find_study(options.study).override(options.overrides)
+    # The page and the picture stand next to this file.
     results = studies.results_path(study, options.output, options.results)
     given = {"study": study, "results": results}
     if options.list:
@@ -364,6 +376,7 @@ def _study(options: argparse.Namespace) -> None:
     page, picture = (results.with_suffix(end) for end in (".md", ".png"))
     print(page.read_text("utf-8"))
     print(f"results: {results}\ntable: {page}")
+    # Without matplotlib, or a finished run, there is none.
     if picture.is_file():
         print(f"picture: {picture}")
 
@@ -439,6 +452,7 @@ def _sort_distill_words(options: argparse.Namespace) -> None:
     # argparse treats all words after `--teachers` or `--backward` as models.
     for models in (options.teachers, options.backward):
         options.overrides += filter(_is_override, models)
+        # In place, as the options hold these lists.
         models[:] = [name for name in models if not _is_override(name)]
     if options.recipe is None:
         raise command.UsageError("a RECIPE is needed, before --teachers")

@@ -73,6 +73,7 @@ def training_speed(
             f"least 1. Received: presets {names} and numbers "
             f"{[*lengths, *sizes]}."
         )
+    # All are built before any is timed, as they take turns.
     models = {}
     for name in names:
         model = Transformer.from_preset(name, vocabulary_size, dtype=precision)
@@ -80,6 +81,7 @@ def training_speed(
         models[name] = model
     rows = []
     for length in lengths:
+        # The same sentences for all, so that only the models differ.
         batches = _batches(batch_tokens, length, vocabulary_size)
         # Compiled, before the clock runs.
         for model in models.values():
@@ -93,6 +95,7 @@ def training_speed(
                 seconds[name].append(_time_steps(model, batches, num_steps))
         num_pairs = len(batches.corpus)
         for name, model in models.items():
+            # A median, as one turn may be slow on a shared machine.
             speed = num_pairs / statistics.median(seconds[name])
             flops = training_flops(model.config, length, length)
             # Of the same round.
@@ -116,6 +119,7 @@ def _batches(
     num_pairs = max(batch_tokens // length, 1)
     # The last token of a sentence is its end, which `TokenBatches` adds.
     offsets = (length - 1) * np.arange(num_pairs + 1)
+    # The ids below 3 are special, unless there are no others.
     source, target = np.random.default_rng(0).integers(
         min(3, vocabulary_size - 1), vocabulary_size, (2, offsets[-1])
     )
@@ -136,6 +140,7 @@ def _time_steps(
 ) -> float:
     """Returns the seconds of a step, without the start of `fit`."""
     starts: list[float] = []
+    # The clock starts with the first step: `fit` itself takes time.
     timer = keras.callbacks.LambdaCallback(
         on_train_batch_begin=lambda batch, logs: starts.append(
             time.perf_counter()

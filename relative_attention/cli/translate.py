@@ -94,22 +94,19 @@ def add_translate(subparsers: command.Subparsers) -> None:
 
 
 class _Chunk(NamedTuple):
-    """Lines that are translated together.
+    """Lines that are translated together."""
 
-    Attributes:
-        first: The number of the first one, from 1.
-        lines: The text.
-        prefixes: The beginning of each translation, or `None`.
-    """
-
+    # The number of the first one, from 1.
     first: int
     lines: list[str]
+    # The beginning of each translation, if the user gave them.
     prefixes: list[str] | None
 
 
 def _translate(options: argparse.Namespace) -> None:
     lines = _check(options)
     translator = command.load_models(options)
+    # Draws are as many as asked for, whatever the number of beams.
     num_beams = None if options.sample else translator.num_beams
     command.check_nbest(options.nbest, num_beams)
     # Only the model knows its language, so this check comes after loading.
@@ -120,12 +117,15 @@ def _translate(options: argparse.Namespace) -> None:
         for number, chunk in enumerate(_chunks(options, lines)):
             # An earlier process may have made this part.
             if number not in output:
+                # The search counts from the start of its chunk.
                 progress.num_before = chunk.first - 1 - lines.start
                 found = _decode(translator, options, chunk, progress)
                 notes = _notes(chunk, found, translator, is_unknown)
                 output.add(number, _written(options, chunk, found), notes)
+            # Of parts that an earlier process made as well.
             for name, numbers in output.notes(number).items():
                 noted[name].add(numbers)
+    # The lines below must not follow a count on its line.
     progress.end()
     streams.report_cut(noted["cut"], translator)
     streams.report_long(noted["long"], translator, options.split_sentences)
@@ -146,12 +146,14 @@ def _decode(
     progress: streams.Progress,
 ) -> "list[list[ra.Translation]]":
     """Returns the results of each line, best first."""
+    # `_check` has refused these for a search.
     arguments = command.given(options, _DRAWING_OPTIONS)
     if options.alignments:
         arguments["return_alignment"] = True
     decode = translator.sample if options.sample else translator.search
     return decode(
         chunk.lines,
+        # One result is a list of one, too, so all are written the same way.
         1 if options.nbest is None else options.nbest,
         split_sentences=options.split_sentences,
         target_prefixes=chunk.prefixes,
@@ -174,11 +176,13 @@ def _notes(
     notes: dict[str, list[int]] = collections.defaultdict(list)
     for number, (best, *_) in enumerate(found, chunk.first):
         sentences = best.sentences or [best]
+        # A line that was cut is long as well, and is reported once.
         if best.was_cut:
             notes["cut"].append(number)
         elif max(len(s.source_token_ids) for s in sentences) > trained_length:
             notes["long"].append(number)
     if is_unknown and any(map(seems_to_have_sentences, chunk.lines)):
+        # Which lines they are is not told, so one number per chunk is enough.
         notes["unsplit"].append(chunk.first)
     return notes
 
@@ -220,6 +224,7 @@ def _check(options: argparse.Namespace) -> range:
 
     # The text itself may be written over: it is read before.
     streams.check_output(options.output, options.prefix)
+    # The cheapest checks come first; files are read last.
     _check_splitting(options)
     _check_prefixes(options)
     drawing = command.given(options, _DRAWING_OPTIONS)
@@ -274,8 +279,10 @@ def _lines(options: argparse.Namespace) -> range:
     number, num_shards = 1, 1
     is_file = options.input and not files.is_stream(options.input)
     if options.shard is not None:
+        # Without `ASCII` the digits of other scripts would match.
         words = re.fullmatch(r"(\d{1,9})/(\d{1,9})", options.shard, re.ASCII)
         number, num_shards = map(int, words.groups()) if words else (0, 0)
+        # Shards are counted from 1, as the tasks of a job array often are.
         if not 1 <= number <= num_shards:
             raise InputError(
                 "--shard must be I/N, from 1/N to N/N for N parts. Received: "
@@ -304,6 +311,7 @@ def _check_prefixes(options: argparse.Namespace) -> None:
             "`--input FILE`, or through a pipe."
         )
     paths = (options.prefix, options.input)
+    # A pipe can be read once: its lines are counted as they come.
     if all(path and os.path.isfile(path) for path in paths):
         num_prefixes, num_lines = map(count_lines, paths)
         if num_prefixes != num_lines:
@@ -331,6 +339,7 @@ def _splitting(
     Raises:
         InputError: if they are to be split, and the language is unknown.
     """
+    # `None` is neither `--split-sentences` nor `--no-split-sentences`.
     asked, language = options.split_sentences, translator.source_language
     if asked and language is None:
         raise InputError(
@@ -338,6 +347,7 @@ def _splitting(
             "model's folder does not have: set `decoding.source_language` in "
             "its config.json, to 'en' for English."
         )
+    # Several translations of each sentence could be joined in many ways.
     needs_lines = options.alignments or any(
         value is not None for value in (options.nbest, options.prefix)
     )
@@ -358,13 +368,16 @@ def _chunks(options: argparse.Namespace, lines: range) -> Iterator[_Chunk]:
 
     texts: Iterable[list[str]]
     if options.input:
+        # Chunks of fixed size: a resumed job finds the same ones.
         texts = read_chunks(options.input, lines)
     elif _is_typed(options):
+        # Each line is answered before the next one is typed.
         texts = streams.typed_chunks()
     else:
         texts = streams.stream_chunks()
     prefixes = None
     if options.prefix is not None:
+        # A shard has the prefixes of its own lines.
         every = read_lines(options.prefix)
         prefixes = itertools.islice(every, lines.start, lines.stop)
     num_done = lines.start
@@ -377,6 +390,7 @@ def _chunks(options: argparse.Namespace, lines: range) -> Iterator[_Chunk]:
                 raise _unequal(options, f"{num_done + len(begun):,}", "more")
         yield _Chunk(num_done + 1, text, begun)
         num_done += len(text)
+    # Only the end of the text shows that there are too many.
     if prefixes is not None and next(prefixes, None) is not None:
         raise _unequal(options, "more", f"{num_done:,}")
 
@@ -404,6 +418,7 @@ def _opened(
         with files.atomic_file(options.output) as file:
             yield streams.StreamOutput(file)
         return
+    # A job is only resumed with what would give the same lines.
     origin = translation_origin(
         translator,
         options.models,
@@ -427,6 +442,7 @@ def _progress(
     total = len(lines) if lines.stop < sys.maxsize else None
     num_before = 0
     if len(output):
+        # The time left is then computed from this process alone.
         num_before = lines_in_parts(len(output), len(lines))
         print(f"Going on after {num_before:,} lines.", file=sys.stderr)
     # A counter would mix with translations on the same terminal.

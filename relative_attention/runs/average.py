@@ -66,6 +66,7 @@ def average_run(
     checkpoints = _last_checkpoints(run, last)
     if in_place:
         weights = run / f"model{_WEIGHTS}"
+        # A run that trains would replace the file at its next validation.
         with lock_directory(run):
             average_checkpoints(checkpoints, weights)
         return weights
@@ -84,6 +85,7 @@ def average_run(
         average_checkpoints(checkpoints, folder / f"model{_WEIGHTS}")
         save_config(config, decoding, folder)
         save_vocabularies(*vocabularies, folder)
+        # Nothing else tells later what this is the mean of.
         write_lines(folder / "average.txt", checkpoints)
     return output
 
@@ -101,11 +103,13 @@ def validation_losses(
     cache = run / "cache" / "validation"
     if not (run / "recipe.yaml").is_file() or not cache.is_dir():
         return None
+    # The loss is that of training, which other backends lack.
     if keras.backend.backend() not in ("tensorflow", "jax"):
         return None
     training = Recipe.load(run / "recipe.yaml").training
     try:
         corpus = TokenCorpus.load(cache)
+    # The loss is only told beside the mean, so it may be missing.
     except (OSError, ValueError, LookupError, TypeError):
         return None
     config, _ = load_config(run)
@@ -144,6 +148,7 @@ def average_files(
     output = pathlib.Path(output)
     found = [find_file_or_model(path, "No weights at") for path in paths]
     for path in found:
+        # The mean would take the place of one of its parts.
         if output.resolve() in (
             path.resolve(),
             (path / f"model{_WEIGHTS}").resolve(),
@@ -159,6 +164,7 @@ def average_files(
 def _last_checkpoints(
     directory: pathlib.Path, last: int | None
 ) -> list[pathlib.Path]:
+    # Not those of stops, whose moment depends on the clock.
     checkpoints = RunCheckpoints(directory).regular()
     if not checkpoints:
         raise InputError(

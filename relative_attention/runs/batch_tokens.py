@@ -30,6 +30,7 @@ def choose_batch_tokens(
     if not keras.distribution.list_devices("gpu"):
         report(f"batch_tokens: {_CPU_TOKENS:,}, as there is no GPU to fill")
         return _CPU_TOKENS
+    # One model for all trials, as its optimizer takes memory, too.
     model = make_model()
     lengths = (recipe.data.max_length, _SHORT_LENGTH)
     tokens = largest_budget(
@@ -63,6 +64,7 @@ def largest_budget(fits: Callable[[int], bool]) -> int:
 def _step_fits(model: keras.Model, tokens: int, length: int) -> bool:
     """Returns whether a training step with sentences of this length fits."""
     rows = max(tokens // length, 1)
+    # Any id but padding, which would take no part in the loss.
     labels = np.full((rows, length), 2, np.int32)
     inputs = {"source_token_ids": labels, "target_token_ids": labels}
     try:

@@ -72,6 +72,7 @@ class Speed(keras.callbacks.Callback):
     ) -> None:
         """Counts a step; ends the training of the round after the last."""
         self.step, self._logs = batch + 1, {} if logs is None else logs
+        # The first step compiles: its time is not counted.
         if len(self._marks) == 1:
             self.measure()
         if self.step == (self.params or {}).get("steps"):
@@ -96,10 +97,12 @@ class Speed(keras.callbacks.Callback):
 
     def measure(self) -> None:
         """Reads the tokens and the clock, unless that is done already."""
+        # Reading twice would wait for the device twice.
         if self.step == self._marks[-1][0]:
             return
         # Reading a number waits for the device, so the time is read after it.
         tokens = float(self._logs.get("tokens", 0.0))
+        # Only the last mark is replaced; the first two stay for the round.
         self._marks[2:] = [(self.step, tokens, time.perf_counter())]
 
     def per_second(self) -> tuple[float, float]:
@@ -148,6 +151,7 @@ class ProgressLine(keras.callbacks.Callback):
         self.seconds_left = seconds_left
         self.file = file or sys.stderr
         self.num_steps = num_steps
+        # A file would keep every line that a terminal replaces.
         self._rewrites = self.file.isatty()
         self._seconds_between = 0.5 if self._rewrites else 60.0
 
@@ -162,6 +166,7 @@ class ProgressLine(keras.callbacks.Callback):
     ) -> None:
         """Shows the line, if the last one is old."""
         now = time.perf_counter()
+        # Not after the first step, which has no speed yet.
         if batch and now - self._last_shown > self._seconds_between:
             self.speed.measure()
             # The device may have kept it waiting.
@@ -198,6 +203,7 @@ class ProgressLine(keras.callbacks.Callback):
 
     def _seconds_left(self, step: int) -> float:
         left = max(self.total_steps - step, 0)
+        # A round that is cut short has a validation, too.
         num_validations = math.ceil(left / self.speed.round_steps)
         seconds = num_validations * self.speed.validation_seconds
         seconds += left / self.speed.per_second()[0]
@@ -207,6 +213,7 @@ class ProgressLine(keras.callbacks.Callback):
     def _last_step(self, step: int) -> int:
         """Returns the last step, or about that of a time limit before it."""
         limit = self.seconds_left()
+        # Before the first step no speed says where the limit will be.
         if limit is None or not self.speed.step:
             return self.total_steps
         steps_left = int(limit * self.speed.per_second()[0])
@@ -228,6 +235,7 @@ def _metrics(logs: dict[str, Any], prefix: str = "") -> list[str]:
     ]
     if prefix + "bleu" in logs:
         parts.append(f"BLEU {float(logs[prefix + 'bleu']):.2f}")
+    # Hardly ever: the line stays short.
     if float(logs.get(prefix + "skipped", 0.0)):
         parts.append(f"skipped {float(logs[prefix + 'skipped']):.0f}")
     return parts
@@ -326,6 +334,7 @@ class FiniteGuard(keras.callbacks.Callback):
         seen, self._seen = self._seen, []
         for step, num_skipped in seen:
             num_skipped = float(num_skipped)
+            # `skipped` is a sum over the round, so it grows with each one.
             if num_skipped > self._num_skipped:
                 self._num_skipped = num_skipped
                 self._report(step)
@@ -383,6 +392,7 @@ class StopSignals:
     def leave(self) -> NoReturn:
         """Ends the process as the received signal would have."""
         self._restore_handlers()
+        # As Python itself does on Ctrl-C, which callers expect.
         if self.received == signal.SIGINT:
             raise KeyboardInterrupt
         # Shells report signal `n` as 128 + n.

@@ -64,6 +64,7 @@ def save_checkpoint(
         }
         content = {
             "checksums": checksums,
+            # Without it, a changed step or record would go unnoticed.
             "state_checksum": _state_checksum(state),
             "state": state,
         }
@@ -77,6 +78,7 @@ def load_checkpoint(model: keras.Model, directory: str | pathlib.Path) -> Any:
     Nothing is assigned then.
     """
     directory = pathlib.Path(directory)
+    # Checksums first: a damaged file may still load, with other numbers.
     state = _read_state(directory, (_WEIGHTS, _OTHERS))
     _build_optimizer(model)
     variables = _other_variables(model)
@@ -86,6 +88,7 @@ def load_checkpoint(model: keras.Model, directory: str | pathlib.Path) -> Any:
         raise InputError(
             f"{directory} is of a model or optimizer other than this one."
         )
+    # It compares names and shapes before it assigns, too.
     load_weights(model.weights, directory / _WEIGHTS)
     for name, variable in variables.items():
         variable.assign(arrays[name])
@@ -143,6 +146,7 @@ def _build_optimizer(model: keras.Model) -> None:
 def _checksum(path: pathlib.Path) -> int:
     checksum = 0
     with open(path, "rb") as file:
+        # In blocks, as a file may be larger than the memory left.
         while block := file.read(_BLOCK_BYTES):
             checksum = zlib.crc32(block, checksum)
     return checksum
@@ -154,6 +158,7 @@ def _other_variables(model: keras.Model) -> dict[str, keras.Variable]:
     Their paths have counters that depend on earlier objects.
     """
     weights = {id(variable) for variable in model.weights}
+    # Keras has no list of its own for random generators.
     generators = [v for v in model.variables if id(v) not in weights]
     return {
         f"{kind}/{number}": variable
@@ -198,11 +203,13 @@ class RunCheckpoints:
 
     def regular(self) -> list[pathlib.Path]:
         """Returns the folders of the kind `step`, the oldest first."""
+        # Only these are averaged: they do not depend on the clock.
         return [path for path in self.all() if path.name.startswith("step")]
 
     def all(self) -> list[pathlib.Path]:
         """Returns the folders of both kinds, the oldest first."""
         found = [path for path in self._paths(_NAME) if path.is_dir()]
+        # By number, as a step may have more than eight digits.
         return sorted(found, key=lambda path: (self.step_of(path), path.name))
 
     def all_steps(self) -> list[int]:
@@ -233,6 +240,7 @@ class RunCheckpoints:
             keep: int. How many to keep of the kind `step`.
         """
         step = self.step_of(saved)
+        # Later ones are of updates that a restored run makes again.
         written = [p for p in self.regular() if self.step_of(p) <= step]
         stops = [path for path in self.all() if path.name.startswith("stop")]
         for path in [*stops, *written[:-keep]]:
@@ -274,6 +282,7 @@ def average_checkpoints(
     sums = {name: array.astype(np.float64) for name, array in first.items()}
     for file in files[1:]:
         arrays = load_arrays(file)
+        # Before any sum: NumPy would broadcast some shapes silently.
         _check_same_arrays(arrays, first, f"{file} and {files[0]}")
         for name, array in arrays.items():
             sums[name] += array

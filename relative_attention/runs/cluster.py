@@ -59,6 +59,7 @@ class Cluster:
         # One process, or a strategy that names no machines.
         if resolver is None or not resolver.task_type:
             return True
+        # Otherwise the first worker is the chief, as for TensorFlow.
         if "chief" in resolver.cluster_spec().jobs:
             return resolver.task_type == "chief"
         return resolver.task_type == "worker" and resolver.task_id == 0
@@ -81,11 +82,13 @@ class Cluster:
             return flag
         import tensorflow as tf
 
+        # A sum, as strategies reduce numbers and no booleans.
         return bool(self._sum_of_votes(tf.constant(float(flag))) > 0)
 
     @property
     def asks_others(self) -> bool:
         """Whether `any` waits for other machines."""
+        # One machine decides alone, and waiting takes time.
         return self._resolver is not None and self.num_replicas > 1
 
     @contextlib.contextmanager
@@ -191,6 +194,7 @@ def choose_cluster(recipe: Recipe) -> Cluster:
         _connect_jax()
         # As with TensorFlow, all devices of all machines.
         devices = "all"
+    # This starts JAX: processes must have connected before.
     found = keras.distribution.list_devices()
     number = len(found) if devices == "all" else int(devices)
     if number > len(found):
@@ -233,6 +237,7 @@ def _connect_jax() -> None:
         )
     import jax
 
+    # A second run of the same process; it can connect only once.
     if jax.distributed.is_initialized():
         return
     try:
@@ -271,6 +276,7 @@ def choose_strategy(recipe: Recipe) -> "tf.distribute.Strategy | None":
     if number == 1:
         # TensorFlow's default: variables without mirrors, and no votes.
         return tf.distribute.get_strategy()
+    # A CPU can be divided into any number of parts.
     if gpus and number > len(gpus):
         raise InputError(
             f"`training.devices` must be at most {len(gpus)}, the GPUs of "
@@ -332,6 +338,7 @@ def check_tf_config(text: str) -> None:
 def _is_address(address: Any) -> bool:
     if not isinstance(address, str):
         return False
+    # From the right, as IPv6 addresses have colons of their own.
     host, _, port = address.rpartition(":")
     return bool(host) and port.isdecimal() and int(port) < 2**16
 
@@ -392,6 +399,7 @@ def _is_lost_process(error: Exception) -> bool:
 
 
 def _exit_at_once() -> None:
+    # `os._exit` flushes nothing, and the error must be seen.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(1)

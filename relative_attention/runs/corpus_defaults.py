@@ -54,8 +54,10 @@ def follow_corpus(
     if not keys:
         return recipe
     if run is not None:
+        # The text may have grown: other numbers would be another run.
         values = values_by_key(Recipe.load(run / "recipe.yaml"))
     else:
+        # Lines, as pairs can only be counted with a vocabulary.
         num_pairs = count_lines(cast(str, inputs.files.source))
         values = choose_values(recipe, num_pairs)
         chosen = " ".join(f"{key}={values[key]}" for key in keys)
@@ -73,6 +75,7 @@ def choose_values(recipe: Recipe, num_pairs: int) -> dict[str, int | float]:
         pairs = num_pairs * recipe.training.epochs
         limits.append(pairs // _PAIRS_PER_WARMUP_STEP)
     if recipe.training.steps is not None:
+        # As for epochs: at most a third of all updates.
         limits.append(recipe.training.steps // 3)
     return {
         "vocabulary.size": int(pieces),

@@ -140,16 +140,19 @@ def distill(
         *_read_names("teachers", teachers, output),
         *_read_names("backward", backward, output),
     ]
+    # Everything that needs no teacher, as loading them takes long.
     plan = _plan(recipe, names, output, data_directory, overwrite, report)
     loaded = _load_teachers(
         names, separately, num_beams=num_beams, batch_tokens=batch_tokens
     )
     _check_closest_of(closest_of, loaded[0][0])
+    # Of the first teacher, whose settings hold for all.
     origin = _origin(plan, names, loaded[0][0], separately, closest_of)
     _write_text(plan, loaded, origin, output, overwrite, report)
     # The student needs the memory, and graphs refer to their models.
     del loaded
     gc.collect()
+    # The folder is a run already, so `train` finds its texts there.
     return train(
         plan.student, output, data_directory, resume=True, report=report
     )
@@ -157,25 +160,21 @@ def distill(
 
 @dataclasses.dataclass(frozen=True)
 class _Plan:
-    """What is known before any teacher is loaded.
+    """What is known before any teacher is loaded."""
 
-    Attributes:
-        student: The recipe of the student.
-        vocabularies: Its vocabularies, those of the first teacher.
-        corpus: The training text of the recipe.
-        held_out: The number of lines that are held out for validation and the
-            seed that chooses them, or `None`.
-        others: The paths of the teachers' own texts, by name.
-        read: The paths of all texts, by name.
-        resume: Whether the run was begun.
-    """
-
+    # The recipe of the student.
     student: Recipe
+    # Those of the first teacher, which the student gets.
     vocabularies: tuple[AnyVocabulary, AnyVocabulary]
+    # The training text of the recipe.
     corpus: ParallelCorpus
+    # How many lines are held out for validation, and the seed that chooses
+    # them; `None` if the recipe has a validation text.
     held_out: list[int] | None
+    # The paths of the teachers' own texts, and of all texts, by name.
     others: dict[str, str]
     read: dict[str, str]
+    # Whether the run was begun.
     resume: bool
 
 
@@ -226,6 +225,7 @@ def _plan(
     for path in others.values():
         ParallelCorpus(path, corpus.target).check()
     held_out = None
+    # Held-out lines must not be learned in the teachers' words.
     if texts.validation_source is None:
         held_out = [texts.held_out, recipe.training.seed]
     read = {**named_files(recipe.data, texts), **others}
@@ -290,10 +290,12 @@ def _write_text(
         )
         # Before anything that depends on it.
         save_origin(origin, output)
+        # A run that was begun has them already, and may have trained.
         if find_vocabularies(plan.student, output) is None:
             save_vocabularies(*plan.vocabularies, output)
         tokenize = "none"
         if not plan.student.data.tokenized:
+            # Enough to see whether the text has blanks.
             some = [t for _, t in itertools.islice(plan.corpus, 1000)]
             tokenize = fitting_tokenizer(
                 some, plan.student.data.target_language
@@ -313,6 +315,7 @@ def _read_names(
     argument: str, names: Sequence[pathlib.Path | str], output: pathlib.Path
 ) -> list[Teacher]:
     """Reads the names of teachers, and checks that they exist."""
+    # A string would be taken for a list of letters.
     is_list = not isinstance(names, str | pathlib.Path)
     if not is_list or (argument == "teachers" and not names):
         raise InputError(
@@ -363,6 +366,7 @@ def _load_teachers(
     for some in ensembles.values():
         try:
             translator = load_translator([t.model for t in some], **search)
+        # A wrong `num_beams` is known only once a teacher is loaded.
         except ValueError as error:
             raise InputError(str(error)) from error
         search = {
@@ -408,6 +412,7 @@ def _student_recipe(
             recipe.training.start_from, vocabularies[0]
         )
     student = recipe.replace(values)
+    # Only for its errors, before hours of translation.
     student.model_config(len(target), None if source is target else len(source))
     return student
 

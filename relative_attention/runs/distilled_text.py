@@ -77,6 +77,7 @@ class Teacher:
 
     def origin(self, texts: Mapping[str, str]) -> dict[str, str]:
         """Returns its entry in `origin.json`; `texts` are paths by name."""
+        # A checksum, as a teacher may be moved or trained again.
         weights = find_model(self.model) / "model.safetensors"
         origin = {"model": self.model, "weights_sha256": file_sha256(weights)}
         if self.text is not None:
@@ -120,6 +121,7 @@ def check_same_origin(origin: Mapping[str, Any], output: pathlib.Path) -> None:
 def distilled_from(recipe: Recipe, output: pathlib.Path) -> dict[str, Any]:
     """Returns the entry of `results.json` about teachers, `{}` if none."""
     origin = _read_origin(output)
+    # A folder may hold old translations that this run does not read.
     if recipe.data.source != SOURCE or origin is None:
         return {}
     kept = [name for name in _WORDS if name not in ("text_sha256", "held_out")]
@@ -191,6 +193,8 @@ def write_distilled_pairs(
             elif origin["closest_of"] is not None:
                 references = corpus.target
             if teacher.text is not None:
+                # The same lines are held out of each text, whatever its
+                # language.
                 own = learnt_from(others[teacher.text], f"held_out-{number}")
                 source = own.source
             _translate(
@@ -224,11 +228,13 @@ def _translate(
         return
     num_lines = count_lines(source)
     every = range(num_lines)
+    # Read even without references, so that both advance together.
     targets = read_chunks(references or source, every)
     with file_in_parts(path, _comparable(origin), report=report) as parts:
         num_done = lines_in_parts(len(parts), num_lines)
         progress = TranslationProgress(num_lines, num_done)
         for number, chunk in enumerate(read_chunks(source, every)):
+            # Also for a part that is there: the next one needs its own lines.
             target = next(targets)
             # An earlier process may have made this part.
             if number in parts:
@@ -265,6 +271,7 @@ def closest_translations(
     )
     chosen = []
     for some in candidates:
+        # Scores come in one list, as lines have unequal numbers of them.
         own = list(itertools.islice(scores, len(some)))
         chosen.append(some[own.index(max(own))])
     return chosen

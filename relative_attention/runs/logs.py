@@ -172,9 +172,11 @@ class ChartLog(keras.callbacks.Callback):
         for name, table in relation_tables(self.model).items():
             for head, values in enumerate(table):
                 tag = f"relations/{name}"
+                # One table for all heads needs no number.
                 if len(table) > 1:
                     tag += f"/head_{head}"
                 self.event_log.histogram("train", tag, values, step)
+        # Charts are looked at while the run trains.
         self.event_log.flush()
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
@@ -211,9 +213,11 @@ def write_training_table(
     history: Sequence[Mapping[str, Any]], path: str | pathlib.Path
 ) -> None:
     """Writes a history, one record per validation, as CSV."""
+    # A dict keeps the order and drops repeated names.
     names = dict.fromkeys(_COLUMNS)
     for record in history:
         names.update(dict.fromkeys(record))
+    # Written whole each time, as a crash may have undone rows.
     with atomic_file(path, "w") as file:
         writer = csv.DictWriter(file, list(names), lineterminator="\n")
         writer.writeheader()

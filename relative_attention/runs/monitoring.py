@@ -46,6 +46,7 @@ def monitoring_callbacks(
     weights and logs. Of several machines only the chief has them.
     """
     event_log = EventLog(progress.directory / "logs")
+    # Tokens before a resume took none of this process' time.
     speed = Speed(progress.resumed_logs.get("tokens", 0.0))
     callbacks: list[keras.callbacks.Callback] = [
         speed,
@@ -95,15 +96,18 @@ class ValidationBleu(keras.callbacks.Callback):
         super().__init__()
         self.data = data
         self.every = every
+        # Read once: the same lines are scored in each round.
         pairs = itertools.islice(data.validation, _MOST_SENTENCES)
         self._sources, self._references = (list(side) for side in zip(*pairs))
         self.tokenize = bleu_tokenizer(section, self._references)
+        # BLEU of very short targets is 0, however good the model.
         self.can_rise = can_rise(self._references, self.tokenize)
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self._translator = _greedy_translator(self.model, self.data)
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        # By the round, so that machines and resumed runs agree.
         if (epoch + 1) % self.every == 0 and logs is not None:
             with averaged_weights(self.model), on_one_device(self.model):
                 hypotheses = _translate(self._translator, self._sources)
@@ -156,6 +160,7 @@ class PictureLog(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         with averaged_weights(self.model), on_one_device(self.model):
+            # A validation text may have no line with both sides.
             if self._pairs:
                 self._write_samples()
                 if self._draws:

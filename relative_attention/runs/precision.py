@@ -22,6 +22,7 @@ def choose_precision(precision: str) -> tuple[str, str]:
     """
     if precision != "auto":
         return precision, "the recipe says so"
+    # A GPU computes if there is one, so it decides.
     found = _gpu_reason() or _cpu_reason()
     if found:
         return "mixed_bfloat16", found
@@ -59,7 +60,9 @@ def _jax_gpu_reason() -> str | None:
 def _cpu_reason() -> str | None:
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            # The first processor stands for all.
             flags = next((x for x in file if x.startswith("flags")), "").split()
+    # Only Linux has this file; float32 is right everywhere.
     except OSError:
         return None
     found = [flag for flag in _CPU_FLAGS if flag in flags]

@@ -114,14 +114,18 @@ def find_inputs(
     has_own = (
         resume and has_trained(output) and find_vocabularies(recipe, output)
     )
+    # A run that has trained keeps its vocabulary, whatever the file is now.
     if own and not has_own:
         vocabularies = _load_own(recipe, list(own.values()))
+    # Later ones replace earlier ones: what was found now counts.
     paths = {**known, **named_files(recipe.data, files), **own}
     if initial_weights is not None:
         name = cast(str, recipe.training.start_from)
         paths[name] = str(initial_weights.directory)
+        # Rows of embeddings keep their meaning only with the same ids.
         if initial_weights.keeps_vocabularies:
             vocabularies = initial_weights.vocabularies
+    # A vocabulary that is still to be learned is checked then.
     check_joining(recipe, vocabularies or ())
     return RunInputs(files, vocabularies, initial_weights, paths)
 
@@ -347,6 +351,7 @@ def _vocabularies(
 ) -> tuple[AnyVocabulary, AnyVocabulary]:
     """Returns source and target vocabulary, as files of the run."""
     found = find_vocabularies(recipe, directory)
+    # A resumed run must have the same ids.
     if found is not None:
         return found
     if given is None and recipe.vocabulary.joint:
@@ -371,6 +376,7 @@ def find_vocabularies(
     else:
         source = find_vocabulary(directory, "source_vocabulary")
         target = find_vocabulary(directory, "target_vocabulary")
+    # One of two would not fit a new other one.
     return None if source is None or target is None else (source, target)
 
 

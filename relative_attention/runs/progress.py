@@ -139,12 +139,14 @@ class RunProgress(keras.callbacks.Callback):
             delete_torn_files(self.directory)
             self.checkpoints.tidy()
         damaged: dict[pathlib.Path, InputError] = {}
+        # The newest first: each step back costs updates.
         for checkpoint in reversed(self.checkpoints.all()):
             try:
                 state = load_checkpoint(model, checkpoint)
             except InputError as error:
                 damaged[checkpoint] = error
                 continue
+            # Updates of other batches would be another run, not this one.
             self._check_same_batches(state["run"])
             self._resume_from(state)
             # Only now: a run without a good one is not changed.
@@ -168,9 +170,11 @@ class RunProgress(keras.callbacks.Callback):
         self.unvalidated = state["unvalidated"]
         self.resumed_logs = state["logs"] or {}
         self._resumed_sums = state["sums"]
+        # The time limit counts all parts of a run.
         self._seconds_before = state["seconds"]
 
     def _check_same_batches(self, before: dict[str, Any]) -> None:
+        # Both, as only a run on JAX has a number of shapes.
         for name in {**self.must_stay, **before}:
             old, new = before.get(name), self.must_stay.get(name)
             if old == new:
@@ -250,6 +254,7 @@ class RunProgress(keras.callbacks.Callback):
                 # Keras leaves the round, and validates.
                 self.model.stop_training = True
             return
+        # Before a save that is due, as a stop saves as well.
         self._stop_if_told(logs)
         if self.training.save_every and (
             self.step % self.training.save_every == 0
@@ -262,6 +267,7 @@ class RunProgress(keras.callbacks.Callback):
 
     def on_test_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         if self.signals.received is not None:
+            # The validation is repeated on resume, so it may end at once.
             self.model.stop_evaluating = True
 
     def on_test_end(self, logs: Logs | None = None) -> None:
@@ -301,6 +307,7 @@ class RunProgress(keras.callbacks.Callback):
 
         All machines must call this, as each waits for the others.
         """
+        # Each run has at least one validation.
         if not self.records:
             return False
         return self.cluster.any(self._reason_to_end() is not None)
@@ -332,6 +339,7 @@ class RunProgress(keras.callbacks.Callback):
         if training.minutes and seconds >= 60 * training.minutes:
             return f"the time is up (`training.minutes` {training.minutes:g})"
         costs = list(map(self._cost, self.records))
+        # The first of equal ones is the best: as good is no better.
         since_best = len(costs) - costs.index(min(costs)) - 1
         # Each machine computes its own BLEU, but all must end together. The
         # chief decides, as its BLEU is recorded.
@@ -349,6 +357,7 @@ class RunProgress(keras.callbacks.Callback):
     def _cost(self, record: Record) -> float:
         """Returns a number that is lower for a better validation."""
         if self.training.best_by == "bleu":
+            # Higher is better, unlike a loss.
             return -record["val_bleu"]
         loss = record["val_loss"]
         # `nan` cannot be compared.
@@ -389,6 +398,7 @@ class RunProgress(keras.callbacks.Callback):
             "unvalidated": self.unvalidated,
             "seconds": self._seconds(),
             "run": self.must_stay,
+            # A resumed round continues its sums, and records all of it.
             "sums": None if logs is None else metric_sums(self.model),
             "logs": None if logs is None else _numbers(logs),
         }
@@ -400,6 +410,7 @@ class RunProgress(keras.callbacks.Callback):
 
     def _check_folder(self) -> None:
         """Ends a run whose folder is gone, as its output would be lost."""
+        # A new folder of this name would have no recipe and no vocabulary.
         if not (self.directory / RECORD).is_file():
             raise InputError(
                 f"The folder of the run, {self.directory}, was removed or "
@@ -419,6 +430,7 @@ class RunProgress(keras.callbacks.Callback):
         last = step // self.steps_per_pass
         first = max(last - self.training.average_epochs, 0) + 1
         paths = [self._pass_path(number) for number in range(first, last + 1)]
+        # Fewer than asked for in a young run.
         return [path for path in paths if path.is_file()]
 
     def _pass_path(self, number: int) -> pathlib.Path:
@@ -442,6 +454,7 @@ class RunProgress(keras.callbacks.Callback):
         steps = (self.step, *self.checkpoints.all_steps())
         needed = {path for step in steps for path in self.last_passes(step)}
         for path in (self.directory / "epochs").glob("step-*.safetensors"):
+            # Other files of these names are a user's.
             if path not in needed and path.stem[5:].isdecimal():
                 path.unlink()
 

@@ -96,6 +96,7 @@ def _commit() -> str | None:
     It ends with `+` if the package or the zoo has uncommitted changes.
     """
     root = pathlib.Path(relative_attention.__file__).parents[1]
+    # A folder above may be a checkout of something else.
     if not (root / ".git").exists():
         return None
     commit = _git(root, "rev-parse", "HEAD")
@@ -112,6 +113,7 @@ def _git(root: pathlib.Path, *arguments: str) -> str | None:
             text=True,
             check=True,
         ).stdout.strip()
+    # A machine may have no git, or the folder another owner.
     except (OSError, subprocess.CalledProcessError):
         return None
 
@@ -235,6 +237,7 @@ def _score_corpus(
     scores: dict[str, Any] = {}
     tokenize = bleu_tokenizer(section, references)
     counts = SentenceStatistics.of_texts(hypotheses, references, tokenize)
+    # Both, as papers report either.
     kinds = [("bleu", False, tokenize), ("bleu_lowercased", True, tokenize)]
     moses = moses_tokenizer(section.target_language)
     if moses is not None:
@@ -261,6 +264,7 @@ def load_curve(directory: pathlib.Path | str) -> list[dict[str, float]]:
     `results.json`, the only one in the zoo's folders.
     """
     folder = find_curve(directory)
+    # It is newer than `results.json` while a run is resumed.
     path = folder / "history.json"
     if path.is_file():
         try:

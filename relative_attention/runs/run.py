@@ -124,6 +124,7 @@ def train(
     # Devices must be set, and machines connect, before anything else.
     cluster = choose_cluster(recipe)
     report = (report or print_error) if cluster.is_chief else say_nothing
+    # All errors of the inputs, before anything is locked or written.
     inputs = find_inputs(recipe, output, data_directory, resume, overwrite)
     # Recorded now, as the code may change during a long run.
     origin = provenance()
@@ -136,6 +137,7 @@ def train(
                 recipe, inputs.initial_weights, before, report
             )
             recipe = follow_corpus(recipe, inputs, before, report)
+            # The old run is deleted only when the new one is sure to begin.
             if overwrite and cluster.is_chief and is_run(output):
                 with tempfile.TemporaryDirectory(dir=output.parent) as folder:
                     inputs = learn_before(
@@ -145,17 +147,20 @@ def train(
                 claim_run_directory(
                     output, recipe, resume, overwrite, inputs.paths
                 )
+            # On the chief first; the others read what it wrote.
             data = prepare_data(recipe, inputs, output, report)
         report(f"precision: {precision} ({reason})")
         run = TrainingRun(recipe, data, cluster, precision, output, report)
         with cluster.fit_scope():
             run.prepare(inputs.initial_weights)
+            # Earlier, a signal ends the process at once: nothing is lost.
             with StopSignals() as signals:
                 run.fit(signals)
         with cluster.chief_first():
             if cluster.is_chief:
                 origin.update(distilled_from(recipe, output))
                 return run.finish({**origin, "precision": precision})
+        # The other machines wait until the chief has written them.
         return load_results(output)
 
 
@@ -200,6 +205,7 @@ class TrainingRun:
         # After trial steps, whose random draws must not change the weights.
         keras.utils.set_random_seed(training.seed)
         self.model = self._make_model(num_parts, self.total_steps)
+        # Now, as the model's size is known and nothing is trained yet.
         self._check_disk_space()
         if self.cluster.is_chief:
             save_config(self.config, self._decoding(), self.output)
@@ -246,6 +252,7 @@ class TrainingRun:
             signals,
             self.report,
         )
+        # After initial weights, which a checkpoint replaces.
         self.progress.restore(self.model)
         try:
             self._fit(self._callbacks())
@@ -271,6 +278,7 @@ class TrainingRun:
     def finish(self, origin: dict[str, Any]) -> dict[str, Any]:
         """Scores the finished model, and writes `results.json`."""
         history = self.progress.records
+        # Even without a model to keep: the curves show what went wrong.
         draw_curves(self.output, history, self.report)
         if not self.progress.has_finite_validation():
             raise InputError(
@@ -299,6 +307,7 @@ class TrainingRun:
             self.recipe,
             origin,
             history,
+            # From its folder, as a user will: what is scored is what is saved.
             load_translator(self.output),
             {"validation": self.data.validation, "test": self.data.test},
         )
@@ -322,6 +331,7 @@ class TrainingRun:
         decoding = self.recipe.decoding
         length = decoding.trained_source_length
         if length is None:
+            # A few long rows do not make a model good at long texts.
             length = self.train_batches.source_length(_SHARE_OF_ROWS)
         language = decoding.source_language
         # Text that is kept exactly is not split or lowered either.
@@ -375,6 +385,7 @@ class TrainingRun:
 
     def _fit(self, callbacks: list[keras.callbacks.Callback]) -> None:
         progress = self.progress
+        # The run was stopped in a validation: it is made first.
         if progress.unvalidated is not None:
             self._validate(progress.unvalidated, callbacks)
         while progress.step < self.total_steps and not progress.is_over():
@@ -432,12 +443,14 @@ class TrainingRun:
             callbacks.append(self._validation_bleu())
         if self.cluster.is_chief:
             callbacks += monitoring_callbacks(self.data, progress)
+        # Last: it records what the others have added to the logs.
         return [*callbacks, progress]
 
     def _validation_bleu(self) -> ValidationBleu:
         """Returns the callback of BLEU, which may choose the best weights."""
         training, data = self.recipe.training, self.recipe.data
         callback = ValidationBleu(self.data, training.bleu_every, data)
+        # The usual one needs no word.
         if callback.tokenize != "13a":
             self.report(f"BLEU: of the tokens of {callback.tokenize}")
         if training.best_by == "bleu" and not callback.can_rise:

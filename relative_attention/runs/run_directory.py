@@ -127,6 +127,7 @@ def _state(path: pathlib.Path) -> str:
         return "trained" if has_trained(path) else "begun"
     if path.exists() and not path.is_dir():
         return "file"
+    # This process may hold the lock already.
     is_free = not path.exists() or all(
         inside.name == RUN_LOCK for inside in path.iterdir()
     )
@@ -169,6 +170,7 @@ def _read_record(directory: pathlib.Path) -> dict[str, Any]:
         record = read_json_object(directory / RECORD)
     except (OSError, ValueError):
         return {}
+    # A file of this name may be of another program.
     is_known = record.get("format") == _FORMAT
     return record if is_known and isinstance(record.get("files"), dict) else {}
 
@@ -184,6 +186,7 @@ def has_trained(directory: pathlib.Path) -> bool:
 
 def _check_same_recipe(path: pathlib.Path, recipe: Recipe) -> None:
     for key, old, new in _differences(path, recipe):
+        # These change how long a run is and what it keeps, not its updates.
         if key not in CHANGEABLE_KEYS:
             raise InputError(
                 f"The run in {path} had `{key}` {old!r}, now it is {new!r}: "
@@ -212,6 +215,7 @@ def _delete_run(directory: pathlib.Path, data: Iterable[str]) -> None:
     These are files of `data`, which the recipe reads, and what no run writes.
     """
     own, others = _content(directory, data)
+    # Nothing is deleted yet: a run is kept whole, or goes whole.
     if others:
         raise InputError(
             f"{others[0].parent} holds {others[0].name}, which no run writes: "
@@ -245,6 +249,7 @@ def _content(
     Raises:
         InputError: if one of the files `data` is in the folder.
     """
+    # Links would hide that a file is inside.
     directory = directory.resolve()
     for file in data:
         if directory in pathlib.Path(file).resolve().parents:
@@ -254,6 +259,7 @@ def _content(
                 "`--output`, or move the file."
             )
     own, others = [], []
+    # Sorted, so that the same file is named each time.
     for path in sorted(directory.iterdir()):
         # No run makes links.
         is_own = _is_written(path.name) and not path.is_symlink()

@@ -114,6 +114,7 @@ class InitialWeights:
         for name, (variable, side) in sides.items():
             old = arrays.get(name)
             if old is not None and len(old) == len(self.vocabularies[side]):
+                # The new initial values, of which some rows stay.
                 rows = np.array(variable)
                 for token_id, ids in parts.get(side, parts[1]).items():
                     rows[token_id] = old[ids].mean(axis=0, dtype=np.float64)
@@ -138,19 +139,17 @@ def _parts_of_pieces(
 ) -> dict[int, list[int]]:
     """Returns, for each new piece, the old ids whose rows are averaged.
 
-    A piece in both vocabularies keeps its row. Other pieces are split into the
-    longest old pieces, from left to right and without single bytes, and get the
-    mean of their rows. Pieces that cannot be split keep the initial values of
-    the new model, and have no entry.
-
-    For example, with the old pieces `the`, `cat` and `s`, `the` is copied,
-    `cats` gets the mean of the rows of `cat` and `s`, and `dog` keeps its
-    initial values.
+    A piece in both vocabularies keeps its row. Others are split into the
+    longest old pieces; those that cannot be split have no entry, and keep the
+    initial values of the new model.
     """
+    # With the old pieces `the`, `cat` and `s`, `the` is copied, `cats` gets the
+    # mean of the rows of `cat` and `s`, and `dog` keeps its initial values.
     old_ids: dict[str, int] = {}
     for token_id, piece in enumerate(old.pieces(range(len(old)))):
         # If a piece occurs twice, the first is used.
         old_ids.setdefault(piece, token_id)
+    # No longer part can be found.
     longest = max(map(len, old_ids))
     parts = {
         token_id: _spell(piece, old_ids, longest)
@@ -209,6 +208,7 @@ def find_initial_weights(
             f"No model to start from (`training.start_from`): {error}"
         ) from error
     config, _ = load_config(directory)
+    # Before hours of preparing: a file that does not fit fails now.
     check_weights(config, find_weights(directory))
     vocabularies = load_vocabularies(directory)
     keeps = recipe.vocabulary.from_start
@@ -293,12 +293,15 @@ def follow_start(
             if name not in ("preset", *_MAY_DIFFER)
         }
         values["vocabulary.joint"] = before.vocabulary.joint
+        # What the user gives is compared with the run's by
+        # `_check_same_recipe`.
         values = {k: v for k, v in values.items() if not recipe.is_given(k)}
         return recipe.replace(values)
     is_joint = start.vocabularies[0] is start.vocabularies[1]
     config = start.config
     size = config.vocabulary_size
     source_size = None if is_joint else config.source_vocabulary_size or size
+    # The config of a recipe depends on it.
     sections = recipe.replace({"vocabulary.joint": is_joint})
     now = _architecture(sections.model_config(size, source_size))
     wanted = _architecture(config)
@@ -314,6 +317,7 @@ def follow_start(
         "vocabulary.joint": (recipe.vocabulary.joint, is_joint),
     }
     different = []
+    # A preset's values may differ; only those that a user wrote count.
     for key in filter(recipe.is_given, values):
         own, there = shown[key]
         different.append(
@@ -344,6 +348,7 @@ def _architecture(config: TransformerConfig) -> dict[str, Any]:
     fields["value_dim"] = config.value_dim or config.head_dim
     # A field without effect may have any value.
     unused = set().union(*map(_position_fields, POSITION_ENCODINGS))
+    # Encodings may share a field.
     unused -= _position_fields(config.position_encoding)
     return {
         name: None if name in unused else value

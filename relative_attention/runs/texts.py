@@ -79,6 +79,7 @@ def find_file(
 ) -> str:
     """Finds a file of a recipe in the same way as its texts."""
     folders = [pathlib.Path()]
+    # What is given for this run comes before what is set for all.
     for root in (data_directory, os.environ.get(DATA_VARIABLE)):
         if root:
             folders.append(pathlib.Path(root))
@@ -141,6 +142,7 @@ def hold_out(
         # Of an earlier part of the run.
         with contextlib.suppress(InputError):
             for written in corpora:
+                # Written whole, but files may be lost or changed later.
                 written.check()
             return corpora
     held_out = _is_held_out(corpus.check(), num_lines, seed)
@@ -168,6 +170,7 @@ def line_numbers(
 
 def _is_held_out(total: int, num_lines: int, seed: int) -> np.ndarray:
     """Returns a bool array `(total,)`, `True` for held-out lines."""
+    # At least one, as a run needs a validation.
     num_lines = max(1, min(num_lines, int(total * _LARGEST_SHARE)))
     # By the total, too: another corpus draws other lines.
     random = np.random.default_rng([seed, total])

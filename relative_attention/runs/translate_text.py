@@ -31,6 +31,7 @@ def read_chunks(path: pathlib.Path | str, lines: range) -> Iterator[list[str]]:
 
 def lines_in_parts(num_parts: int, num_lines: int) -> int:
     """Returns how many of the lines of a text some of its parts have."""
+    # The last part may have fewer lines.
     return min(num_parts * CHUNK_LINES, num_lines)
 
 
@@ -40,6 +41,7 @@ def shard_lines(num_lines: int, number: int, num_shards: int) -> range:
     Parts begin with a chunk. So a line is translated together with the same
     lines as without parts, and its score is the same to the last digit.
     """
+    # Rounded up: the last chunk may be short.
     num_chunks = -(-num_lines // CHUNK_LINES)
     first, end = (
         min(num_chunks * n // num_shards * CHUNK_LINES, num_lines)
@@ -86,6 +88,7 @@ def translation_origin(
         },
         **{word: getattr(translator, name) for name, word in _SETTINGS.items()},
         **options,
+        # Parts of another size would not fit together.
         "number of lines in a part": CHUNK_LINES,
     }
 

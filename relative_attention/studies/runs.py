@@ -108,6 +108,7 @@ class StudyRun:
         known = recorded_files(self.path())
         texts = find_corpus(self.recipe.data, self.data_directory, known)
         corpus = ParallelCorpus(str(texts.test_source), str(texts.test_target))
+        # A missing or unequal text must fail now, not after hours of training.
         corpus.check()
         return corpus
 
@@ -115,10 +116,12 @@ class StudyRun:
         """Returns the run with a number for each `auto` of its recipe."""
         values = values_by_key(self.recipe)
         keys = [key for key in CHOSEN_KEYS if values.get(key) == AUTO]
+        # The same object: a run that has all its numbers is not made again.
         if not keys:
             return self
         known = recorded_files(self.path())
         texts = find_corpus(self.recipe.data, self.data_directory, known)
+        # As the run itself will choose: its record has these numbers.
         chosen = choose_values(self.recipe, count_lines(str(texts.source)))
         recipe = self.recipe.replace({key: chosen[key] for key in keys})
         return dataclasses.replace(self, recipe=recipe)
@@ -130,6 +133,7 @@ class StudyRun:
         now = deciding_values(self.recipe)
         # A record has what was chosen for its corpus.
         chosen = [key for key in CHOSEN_KEYS if now.get(key) == AUTO]
+        # Only what affects the result counts: paths and devices may differ.
         found = first_difference(
             {k: v for k, v in values.items() if k not in chosen},
             {k: v for k, v in now.items() if k not in chosen},
@@ -146,6 +150,7 @@ class StudyRun:
         """Returns the record of a finished run, computed from its folder."""
         # `None` also if results are damaged, which `train` writes again.
         try:
+            # It is written last, so a run that has it is finished.
             results = read_json_object(self.path() / "results.json")
             curve, scores = results.pop("curve"), results.pop("scores")
             test = {
@@ -173,6 +178,7 @@ class StudyRun:
             _check_record(record)
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return None
+        # Outside of the `try`: a run of another recipe is an error of the user.
         trained = Recipe.load(self.path() / "recipe.yaml")
         self.check_same(
             deciding_values(trained), self.output, "move the run away"
@@ -197,6 +203,7 @@ class StudyResults:
         Raises:
             InputError: if the file is damaged or of another study.
         """
+        # A new study has no file yet; a damaged one must not pass for it.
         if not self.path.exists():
             return {}
         try:
@@ -206,6 +213,7 @@ class StudyResults:
                 f"{self.path} is damaged: {error}. Put an earlier one back, or "
                 "give another `--results`."
             ) from error
+        # Two studies may have rows and seeds of the same names.
         if name != self.study.name:
             raise InputError(
                 f"{self.path} does not hold results of the study "
@@ -230,6 +238,8 @@ class StudyResults:
                     # Inside the lock: another process may have added records.
                     self.check_fits(record, records)
                     records[f"{record['row']}-{record['seed']}"] = record
+                # Made again each time, as one record changes means and
+                # differences.
                 table = study_table(self.study, records)
                 content = {
                     "format": _FORMAT,
@@ -239,6 +249,7 @@ class StudyResults:
                 }
                 with atomic_file(self.path, "w") as file:
                     file.write(f"{json.dumps(content, indent=1)}\n")
+                # After the records, from which it can always be made again.
                 with atomic_file(self.path.with_suffix(".md"), "w") as file:
                     file.write(study_markdown(self.study, table, records))
         except OSError as error:
@@ -273,6 +284,7 @@ class StudyResults:
         study, row = run.same_as.split(":")
         origin = f"{study}: {row}-{run.seed}"
         try:
+            # The other study may not be begun: then the run is trained here.
             _, records = _read_results(self.path.with_name(f"{study}.json"))
         except (OSError, ValueError):
             return None
@@ -334,6 +346,7 @@ def run_study(
         raise InputError(
             f"`num_jobs` must be at least 1. Received: {num_jobs}."
         )
+    # Each run would wait for the others to connect, for ever.
     if os.environ.get("TF_CONFIG"):
         raise InputError(
             "Each run of a study uses one machine. Unset TF_CONFIG, and give "
@@ -348,6 +361,7 @@ def run_study(
     results_file.write()
     failed = _train_all(left, num_jobs, results_file, report)
     table = results_file.write()
+    # Once, at the end: a picture takes seconds.
     _draw(study, table, results_file.path.with_suffix(".png"))
     # At the end, so that one failure does not stop the others.
     if failed:
@@ -367,10 +381,12 @@ def results_path(
     """Returns the path of the results file; see `run_study`."""
     if results is not None:
         path = pathlib.Path(results)
+    # Results of the package's studies are committed beside them.
     elif study.comes_with_package and not is_installed():
         path = studies_directory() / f"{study.name}.json"
     else:
         path = pathlib.Path(_output(study, output), f"{study.name}.json")
+    # Table and picture get this name with another ending.
     if path.suffix != ".json" or path.is_dir():
         raise InputError(
             "`--results` must be the name of a `.json` file; table and "
@@ -394,6 +410,7 @@ def study_runs(
     names = [row.name for row in study.rows]
     numbers = sorted({seed for row in study.rows for seed in row.seeds})
     for what, chosen, known in (("row", rows, names), ("seed", seeds, numbers)):
+        # A misspelt row would otherwise train nothing, without a word.
         for name in chosen or []:
             if name not in known:
                 raise InputError(unknown(what, name, list(map(str, known))))
@@ -410,6 +427,7 @@ def study_runs(
                     row.name, seed, recipe, folder, data, row.same_as
                 )
                 runs.append((turn, run))
+    # A stable sort by turn keeps the order of the rows.
     return [run for _, run in sorted(runs, key=operator.itemgetter(0))]
 
 
@@ -432,6 +450,7 @@ def study_list(
             cells.append([run.name, state, "", ""])
             continue
         origin = record.get("taken_from")
+        # The time of a shared run is counted by the study that trained it.
         minutes.append(0 if origin else record["minutes"])
         state = f"as {origin}" if origin else "done"
         bleu, took = record["test"]["bleu"], record["minutes"]
@@ -457,6 +476,7 @@ def _output(study: Study, output: pathlib.Path | str | None) -> str:
 def _own_records(results_file: StudyResults) -> dict[str, Record]:
     """Returns the records of a study; refuses one of another recipe."""
     records = results_file.read()
+    # All rows and seeds, not only those asked for: they share a table.
     for run in study_runs(results_file.study):
         if run.name in records:
             values = records[run.name]["values"]
@@ -482,6 +502,7 @@ def _missing(
         if run.name in records:
             continue
         run = run.resolved()
+        # Read for all runs first, so that a missing text ends no training.
         references = [target for _, target in run.test_corpus()]
         tokenize = bleu_tokenizer(run.recipe.data, references)
         test = SentenceStatistics.of_texts(references, references, tokenize)
@@ -522,6 +543,7 @@ def _train_all(
     with StopSignals() as signals:
         try:
             while waiting or running:
+                # Nothing new is started; `finally` ends those that run.
                 if signals.received is not None:
                     signals.leave()
                 while waiting and len(running) < num_jobs:
@@ -538,15 +560,18 @@ def _train_all(
                     if process.poll() is None:
                         continue
                     process.communicate()  # Closes its standard input.
+                    # Removed first: `finally` would otherwise end it again.
                     running.remove((run, process))
                     try:
                         _add(run, process.returncode, results_file, report)
+                    # One failure must not end the others, which may take hours.
                     except InputError as error:
                         failed.append(run)
                         report(f"{run.name}: {error}")
                 time.sleep(_SECONDS_BETWEEN_LOOKS)
         finally:
             for _, process in running:
+                # All are told first, so that they save at the same time.
                 process.terminate()
             for _, process in running:
                 process.wait()
@@ -559,6 +584,7 @@ def _start(run: StudyRun, num_jobs: int) -> subprocess.Popen[bytes]:
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     environment = {**os.environ, "PYTHONPATH": path}
     if num_jobs > 1:
+        # Otherwise each run would use all cores, and all would be slower.
         threads = max((os.cpu_count() or 1) // num_jobs, 1)
         environment.setdefault("TF_NUM_INTRAOP_THREADS", str(threads))
         # Otherwise the first process takes most memory of a GPU.
@@ -566,10 +592,13 @@ def _start(run: StudyRun, num_jobs: int) -> subprocess.Popen[bytes]:
         environment.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     recipe, log = run.path(".yaml"), run.path(".log")
     log.parent.mkdir(parents=True, exist_ok=True)
+    # The child reads its recipe from a file, `auto` replaced by numbers.
     run.recipe.save(recipe)
+    # With `auto` the same words begin a run and resume it.
     words = ["train", str(recipe), f"--output={run.path()}", "--resume=auto"]
     if run.data_directory is not None:
         words.append(f"--data={run.data_directory}")
+    # Appended, as a resumed run continues its log.
     with open(log, "ab") as file:
         return subprocess.Popen(
             [sys.executable, "-c", _CHILD, *words],
@@ -594,6 +623,7 @@ def _add(
     record = None if status else run.record()
     if record is None:
         log = run.path(".log").read_text("utf-8", errors="replace")
+        # A command that fails says why in its last line.
         last = log.strip().rpartition("\n")[2]
         raise InputError(
             f"failed with status {status}: "
@@ -615,6 +645,7 @@ def _read_results(path: pathlib.Path) -> tuple[Any, dict[str, Record]]:
     """
     content = read_json_object(path)
     records = content.get("runs")
+    # A later version may write what this one would misread.
     if content.get("format") != _FORMAT or not isinstance(records, dict):
         raise ValueError("it holds no runs of a study")
     for name, record in records.items():
@@ -633,6 +664,7 @@ def _check_record(record: Any) -> None:
             value = value.get(part) if isinstance(value, dict) else None
         if not isinstance(value, kinds):
             raise ValueError(f"`{name}` is {value!r}")
+    # The counts must be readable, too: the bootstrap needs them.
     SentenceStatistics.from_json(record["test"])
 
 
@@ -651,6 +683,7 @@ def _misfit(record: Record, other: Record) -> str | None:
     own, others = (
         SentenceStatistics.from_json(r["test"]) for r in (record, other)
     )
+    # Rows on texts of other names are never compared with one another.
     if texts[0] == texts[1] and not own.has_text_of(others):
         return (
             f"its test text {texts[0]} is another. Give the `--data` that the "

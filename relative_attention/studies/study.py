@@ -141,11 +141,14 @@ class Study:
                 same name, or a row is compared with a missing one.
         """
         for key in mapping:
+            # `name` and `assignments` are fields, but no keys of a file.
             if key not in _KEYS:
                 raise InputError(unknown("key", key, _KEYS, "study."))
         study = cls(name, **_values(cls, "study", mapping))
         rows = []
         for number, row in enumerate(study.rows):
+            # Rows are read after the study, whose recipe and seeds they default
+            # to.
             read = StudyRow(**_values(StudyRow, f"rows[{number}]", row))
             rows.append(
                 dataclasses.replace(
@@ -155,6 +158,7 @@ class Study:
                     seeds=read.seeds or study.seeds,
                 )
             )
+        # YAML keeps line breaks that the page would repeat.
         description = " ".join(study.description.split())
         study = dataclasses.replace(study, description=description, rows=rows)
         study._check()
@@ -190,6 +194,7 @@ class Study:
                 **self.overrides,
                 **row.overrides,
                 **read_assignments(self.assignments),
+                # Last, as the seed is the study's to choose.
                 _SEED: seed,
             }
         )
@@ -198,6 +203,7 @@ class Study:
         """Raises `InputError` unless all runs of the study are valid."""
         _require(self.rows, "`rows` must be a list of one row or more.")
         recipes: dict[str, Recipe] = {}
+        # All rows are read before recipes are compared with one another.
         for check in (self._check_row, self._check_recipe):
             for row in self.rows:
                 try:
@@ -224,6 +230,7 @@ class Study:
             f"in the same folder. Received: {row.same_as!r}.",
         )
         seeds = row.seeds
+        # A `bool` is an `int`, too: its type is compared.
         numbers = {seed for seed in seeds if type(seed) is int and seed >= 0}
         _require(
             seeds and len(numbers) == len(seeds),
@@ -236,6 +243,7 @@ class Study:
             _SEED not in (*given, *self.overrides, *row.overrides),
             f"`{_SEED}` follows from `seeds`: leave it out of the overrides.",
         )
+        # One seed stands for all: nothing else differs between them.
         recipes[row.name] = self.recipe_for(row, seeds[0])
 
     def _check_recipe(self, row: StudyRow, recipes: dict[str, Recipe]) -> None:
@@ -248,13 +256,16 @@ class Study:
         self, row: StudyRow, recipes: dict[str, Recipe]
     ) -> Iterator[str]:
         """Yields what is wrong with the recipe of a row, each a sentence."""
+        # The first row stands for the table.
         recipe, first = recipes[row.name], recipes[self.rows[0].name]
+        # Rows that are not compared may be of other languages.
         other = recipes[row.compare_with or row.name]
         expected = {
             **_NO_OTHER_END,
             **{name: value_of(first, name) for name in _SAME_IN_ALL},
             **{name: value_of(other, name) for name in _SAME_IF_COMPARED},
         }
+        # Epochs would give rows on other texts other numbers of updates.
         if expected["training.steps"] is None:
             yield (
                 "`training.steps` must be a number, the same in all rows. "
@@ -275,6 +286,7 @@ class Study:
             )
         training = recipe.training
         tokens, devices = training.batch_tokens, training.devices
+        # Otherwise the machine would decide what an update is.
         if training.effective_batch_tokens is None and (
             tokens == AUTO or devices != 1
         ):
@@ -286,6 +298,7 @@ class Study:
             )
         if self.axis is not None:
             value = value_of(recipe, self.axis)
+            # The picture's axis is logarithmic, which no number below 0 fits.
             if not isinstance(value, int | float) or value < 0:
                 yield (
                     "`axis` must be a key whose values are numbers, none below "
@@ -306,6 +319,7 @@ def find_study(name: pathlib.Path | str) -> Study:
     Raises:
         InputError: if there is no such study, or it is wrong.
     """
+    # As with recipes, the user's own file takes precedence.
     if pathlib.Path(name).is_file():
         return Study.load(name)
     known = zoo_studies()
@@ -347,6 +361,7 @@ def first_difference(
 ) -> tuple[str, Any, Any] | None:
     """Returns the first key in which two `deciding_values` differ, and both."""
     defaults = _defaults()
+    # Sorted, so that the same difference is named each time.
     for name in sorted({*before, *now}.difference(_DECIDE_NOTHING)):
         default = defaults.get(name)
         pair = before.get(name, default), now.get(name, default)
@@ -389,6 +404,7 @@ def _values(cls: type, where: str, mapping: Any) -> dict[str, Any]:
     return {
         name: field_value(cls, f"{where}.", name, value)
         for name, value in check_mapping(mapping, where).items()
+        # A null is as if the key were absent.
         if value is not None
     }
 

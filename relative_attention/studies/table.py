@@ -50,6 +50,7 @@ def _table_row(
     own = _records_of(row, records)
     axis = None
     if study.axis is not None:
+        # The seed changes no other value.
         axis = value_of(study.recipe_for(row, row.seeds[0]), study.axis)
     return {
         "row": row.name,
@@ -58,6 +59,7 @@ def _table_row(
         "title": row.title,
         "axis": axis,
         "seeds_left": [seed for seed in row.seeds if seed not in own],
+        # Keys of JSON are strings.
         "bleu": {str(s): record["test"]["bleu"] for s, record in own.items()},
         **{
             f"{part}_{name}": _mean(r[part].get(name) for r in own.values())
@@ -84,6 +86,7 @@ def _mean(values: Iterable[float | None]) -> dict[str, float | None] | None:
     known = [value for value in values if value is not None]
     if not known:
         return None
+    # Rounded, so that the committed file is the same on every machine.
     spread = round(statistics.stdev(known), 4) if len(known) > 1 else None
     return {
         "mean": round(statistics.fmean(known), 4),
@@ -107,6 +110,7 @@ def _difference(
     # Seeds are compared in pairs.
     if not own.keys() & other.keys():
         return None
+    # It resamples sentences, the same for both rows.
     found = bootstrap_of_means(own, other)
     return {
         "mean": round(found.difference, 4),
@@ -124,11 +128,13 @@ def study_markdown(
 ) -> str:
     """Returns `study_table(study, records)` as a page, with its provenance."""
     has_paper = any(row["paper"] is not None for row in table)
+    # In the order of the study, each once; rows may have other seeds.
     seeds = list(dict.fromkeys(str(s) for row in study.rows for s in row.seeds))
     by_seed = f"seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}"
     header = ["", "BLEU, test", by_seed, "BLEU, validation"]
     header += ["lowest validation loss", "difference (95 %)", "p"]
     header += ["paper"] * has_paper
+    # A comparison names the other row as the table does.
     titles = {row["row"]: row["title"] for row in table}
     cells = [_cells(row, titles, seeds, has_paper) for row in table]
     # Records of rows that the study no longer has are not counted.
@@ -195,11 +201,13 @@ def _notes(study: Study, used: Sequence[Record], has_paper: bool) -> list[str]:
     """Returns the paragraphs below the table."""
     words = [
         study.name if study.comes_with_package else f"{study.name}.yaml",
+        # Without them the command would make another table.
         *study.assignments,
     ]
     command = f"`relative-attention study {shlex.join(words)} --data DIR`"
     if not used:
         return [f"No run is finished yet: {command} begins."]
+    # Usually one: records that differ in it are refused.
     signatures = _all(record["test"]["signature"] for record in used)
     about = (
         f"Mean ± standard deviation over seeds. BLEU is cased, {signatures}. "
@@ -242,6 +250,7 @@ def _notes(study: Study, used: Sequence[Record], has_paper: bool) -> list[str]:
 
 def _filled(paragraph: str) -> str:
     """Returns a paragraph in lines of 80 characters at most."""
+    # Commands and addresses must stay whole.
     return textwrap.fill(
         paragraph, 80, break_long_words=False, break_on_hyphens=False
     )

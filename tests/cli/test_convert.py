@@ -61,17 +61,15 @@ def test_average_writes_a_model_of_the_last_checkpoints(
     assert names(trained) == before
 
 
-def test_average_is_written_beside_the_run_by_default(average, copy):
-    status, out, err = average(copy)
-    output = copy.with_name("run_average_3")
-    assert (status, out) == (0, f"model: {output}\n"), err
-    assert_is_mean(output / "model.safetensors", copy, [4, 8, 12])
-
-
-def test_average_changes_the_run_only_with_in_place(average, copy):
+def test_average_is_beside_the_run_or_in_place(average, copy):
     best = (copy / "best.safetensors").read_bytes()
-    assert average(copy, "--last=3", "--in-place")[0] == 0
-    assert_is_mean(copy / "model.safetensors", copy, [4, 8, 12])
+    beside = copy.with_name("run_average_3")
+    status, out, err = average(copy)
+    assert (status, out) == (0, f"model: {beside}\n"), err
+    status, out, err = average(copy, "--last=3", "--in-place")
+    assert (status, out) == (0, f"weights: {copy / 'model.safetensors'}\n")
+    for output in (beside, copy):
+        assert_is_mean(output / "model.safetensors", copy, [4, 8, 12])
     assert (copy / "best.safetensors").read_bytes() == best
     ra.load_translator(copy)
 
@@ -106,30 +104,6 @@ def test_nothing_is_written_when_averaging_is_refused(average, copy, tmp_path):
 # === export ===
 
 
-def test_options_of_a_saved_model_are_passed_on(
-    run, model, load_once, tmp_path, monkeypatch
-):
-    asked = []
-
-    def export(translator, *arguments, **settings):
-        asked.append((*arguments, settings))
-
-    monkeypatch.setattr(ra, "export_saved_model", export)
-    folder = tmp_path / "exported" / "1"
-    (tmp_path / "lines").write_text("yes\nten\n")
-    decoding = "--num-beams=2 --length-penalty=2 --min-length=3 --max-length=9"
-    status, out, err = run(
-        *("export", "--format", "saved_model", model, folder),
-        *decoding.split(),
-        *("--nbest=2", "--dtype=float16", "--warmup", tmp_path / "lines"),
-    )
-    assert (status, out) == (0, f"saved_model: {folder}\n"), err
-    lengths = {"min_length": 3, "max_length": 9}
-    assert load_once == {"num_beams": 2, "length_penalty": 2.0, **lengths}
-    settings = {"num_results": 2, "dtype": "float16", "warmup": ["yes", "ten"]}
-    assert asked == [(str(folder), {**settings, "token_ids_only": False})]
-
-
 @pytest.mark.usefixtures("load_once")
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -147,26 +121,6 @@ def test_invalid_export_is_refused(arguments, message, run, model, tmp_path):
     two_models = run("export", "a", "b", folder, "--format=model")
     check_refused(two_models, "format model takes one model.*a, b")
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("export a --format saved_model", "a MODEL and the OUTPUT folder"),
-        (
-            "convert tensor2tensor model.ckpt --output new",
-            "arguments are required: --hparams",
-        ),
-        (
-            "convert opennmt-tf ckpt --output new",
-            "required: --source-vocabulary, --target-vocabulary",
-        ),
-    ],
-)
-def test_missing_arguments_are_named(words, message, run, capsys):
-    with pytest.raises(SystemExit):
-        run(*words.split())
-    assert message in capsys.readouterr().err
 
 
 # === A model that diverged, or outgrew half precision ===

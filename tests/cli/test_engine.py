@@ -5,8 +5,6 @@ import sys
 import pytest
 
 import relative_attention as ra
-from relative_attention.runs import translate_text
-from relative_attention.saving import model_directory
 from tests.cli.conftest import check_refused
 from tests.small_models import SENTENCES
 
@@ -20,69 +18,16 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("RELATIVE_ATTENTION_CACHE", str(tmp_path / "cache"))
 
 
-@pytest.fixture
-def source(tmp_path):
-    path = tmp_path / "source"
-    path.write_text("".join(f"{line}\n" for line in LINES))
-    return path
-
-
 @pytest.mark.large
-def test_translates_a_file_in_a_new_process(
-    several, source, tmp_path, run_python
-):
-    output = tmp_path / "output"
+def test_translates_a_file_in_a_new_process(several, tmp_path, run_python):
+    source, output = tmp_path / "source", tmp_path / "output"
+    source.write_text("".join(f"{line}\n" for line in LINES))
     words = [several / "a", "--input", source, "--output", output]
     words += [*ENGINE, "--num-beams", "1"]
     assert run_python(MAIN, "translate", *words) == ""
     ours = ra.load_translator(several / "a", num_beams=1)
     expected = "".join(f"{text}\n" for text in ours.translate(LINES))
     assert output.read_bytes() == expected.encode()
-
-
-def test_job_of_another_engine_is_not_resumed(
-    several, source, tmp_path, run, monkeypatch
-):
-    monkeypatch.setattr(translate_text, "CHUNK_LINES", 4)
-    words = [several / "a", "--input", source, "--output", tmp_path / "output"]
-    search, calls = ra.Translator.search, []
-
-    def interrupted(*arguments, **keywords):
-        calls.append(arguments)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return search(*arguments, **keywords)
-
-    monkeypatch.setattr(ra.Translator, "search", interrupted)
-    assert run("translate", *words)[0] == 130
-    check_refused(
-        run("translate", *words, *ENGINE),
-        r"begun with another --engine \(none, now ctranslate2\)",
-    )
-
-
-def test_evaluate_compares_models_in_the_engine(several, source, tmp_path, run):
-    reference = tmp_path / "reference"
-    reference.write_text("two red dogs run\n" * len(LINES))
-    source.write_text("two dogs run by\n" * len(LINES))
-    hypotheses = tmp_path / "hypotheses"
-    status, out, err = run(
-        *("evaluate", several / "a", "--source", source),
-        *("--reference", reference, "--compare", several / "b", *ENGINE),
-        *("--hypotheses", hypotheses, "--resamples", "40", "--metrics", "bleu"),
-    )
-    assert (status, "BLEU" in out) == (0, True), err
-    assert len(hypotheses.read_text("utf-8").split("\n")) == len(LINES) + 1
-    assert len(list((tmp_path / "cache").rglob("model.bin"))) == 2
-
-
-def test_drawing_is_refused_before_loading(several, run, monkeypatch):
-    def load(*arguments):
-        raise AssertionError("loaded all the same")
-
-    monkeypatch.setattr(model_directory, "load_weights", load)
-    result = run("translate", several / "a", *ENGINE, "--sample")
-    check_refused(result, "leave it out to draw")
 
 
 def test_missing_package_is_named(several, run, monkeypatch):

@@ -227,31 +227,18 @@ def files(corpus, pairs, tmp_path):
     return first, corpus / "test.de", ("--reference", corpus / "test.de")
 
 
-@pytest.mark.parametrize("compare", [(), ("--compare",)], ids=["two", "option"])
-def test_two_files_of_translations_are_compared(compare, run, files, pairs):
+def test_files_of_translations_are_scored_and_compared(run, files, pairs):
     first, second, reference = files
-    status, out, err = run(
-        *("evaluate", first, *compare, second, *reference),
-        *("--resamples", "50"),
-    )
-    assert (status, err) == (0, "")
-    texts = [f"{line} und" for line in pairs[1]], list(pairs[1])
-    scores = ra.corpus_scores(texts[0], pairs[1])
-    results = ra.paired_bootstrap(
-        {str(first): texts[0], str(second): texts[1]},
-        pairs[1],
-        num_resamples=50,
-    )
-    head, _, table = out.partition("\n\n")
-    assert head.split("\n") == [str(score) for score in scores.values()]
-    assert table == f"{bootstrap_table(results)}\n"
-
-
-def test_one_file_is_scored_with_several_references(run, files, pairs):
-    first, second, reference = files
+    texts = {first: [f"{line} und" for line in pairs[1]], second: pairs[1]}
+    names = {str(path): list(lines) for path, lines in texts.items()}
+    results = ra.paired_bootstrap(names, pairs[1], num_resamples=50)
+    scores = ra.corpus_scores(texts[first], pairs[1])
+    expected = [*map(str, scores.values()), "", bootstrap_table(results), ""]
+    for compared in ([second], ["--compare", second]):
+        words = [first, *compared, *reference, "--resamples", "50"]
+        assert run("evaluate", *words) == (0, "\n".join(expected), "")
     status, out, _ = run("evaluate", first, *reference, "--reference", first)
-    texts = [f"{line} und" for line in pairs[1]]
-    scores = ra.corpus_scores(texts, [pairs[1], texts])
+    scores = ra.corpus_scores(texts[first], [pairs[1], texts[first]])
     assert (status, out.count("nrefs:2")) == (0, 3)
     assert out == "".join(f"{score}\n" for score in scores.values())
 

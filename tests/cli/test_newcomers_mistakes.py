@@ -12,6 +12,38 @@ MISTAKES = {
         r"Did you mean '--num-beams'\?.*`relative-attention translate --help`",
     ),
     "no model named": ("translate", "arguments are required: MODEL"),
+    "no recipe": ("train --resume=auto", "a RECIPE is needed"),
+    "two folders": ("train x --resume a --output b", "two folders: a and b"),
+    "run to resume and delete": (
+        "train x --resume a --overwrite",
+        "not allowed with",
+    ),
+    "run that is none": (
+        "train small_relative --resume",
+        "holds no run to resume. Give the folder that `train` filled",
+    ),
+    "folder of no run": ("train --resume {corpus}", "holds no run to resume"),
+    "no student": (
+        "distill --teachers a b",
+        "a RECIPE is needed, before --teachers",
+    ),
+    "no study": ("study training.steps=1", "one STUDY is needed"),
+    "seeds in words": (
+        "study table1 --seeds=x",
+        "--seeds: must be whole numbers",
+    ),
+    "no folder to export into": (
+        "export a --format saved_model",
+        "a MODEL and the OUTPUT folder",
+    ),
+    "no hparams": (
+        "convert tensor2tensor model.ckpt --output new",
+        "arguments are required: --hparams",
+    ),
+    "no vocabularies": (
+        "convert opennmt-tf ckpt --output new",
+        "required: --source-vocabulary, --target-vocabulary",
+    ),
     "misspelt recipe": (
         "train small_relativ",
         r"Did you mean 'small_relative'\?",
@@ -69,3 +101,5 @@ def test_common_mistakes_are_named_with_a_way_out(
     (line,) = err.strip().splitlines()
     assert line.startswith("relative-attention")
     assert re.search(message, line), line
+    # Nothing was made, and nothing deleted.
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]

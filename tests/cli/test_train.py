@@ -1,6 +1,5 @@
 """`relative-attention train`, `study`, `distill`, `demo` and `data`."""
 
-import functools
 import json
 import shutil
 
@@ -8,106 +7,11 @@ import pytest
 import yaml
 
 import relative_attention as ra
-from relative_attention.cli import parse
-from relative_attention.corpora import tatoeba
 from tests.cli.conftest import check_refused
 
 pytest_plugins = "tests.study_bench"
 
-# === train ===
-
-
-@pytest.fixture
-def asked(monkeypatch):
-    """What `train` or `distill` is called with, instead of training."""
-    calls = []
-
-    @functools.wraps(ra.train)
-    def train(recipe, output, **arguments):
-        calls.append((recipe, str(output), arguments))
-        return {"scores": {"test": {"bleu": 12.5, "bleu_signature": "sig"}}}
-
-    @functools.wraps(ra.distill)
-    def distill(recipe, teachers, output, **arguments):
-        return train(recipe, output, teachers=teachers, **arguments)
-
-    monkeypatch.setattr("relative_attention.runs.train", train)
-    monkeypatch.setattr("relative_attention.runs.distill", distill)
-    return calls
-
-
-def test_train_is_called_with_the_options(run, asked):
-    words = ["small_relative", "training.steps=4", "--data", "texts"]
-    status, out, err = run("train", *words)
-    assert status == 0, err
-    assert out == "test: BLEU 12.5 (sig)\nmodel: runs/small_relative\n"
-    run("train", "small_relative", "--output", "other", "--overwrite")
-    first, second = asked
-    assert first[0].training.steps == 4
-    assert first[1:] == (
-        "runs/small_relative",
-        {"data_directory": "texts", "resume": False, "overwrite": False},
-    )
-    assert second[1:] == (
-        "other",
-        {"data_directory": None, "resume": False, "overwrite": True},
-    )
-
-
 # === train --resume: the run is its own recipe and knows its data ===
-
-
-@pytest.fixture
-def copy(trained, tmp_path):
-    return shutil.copytree(trained, tmp_path / "runs" / "mine")
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "--resume runs/mine training.steps=16",
-        "runs/mine --resume training.steps=16",
-        "runs/mine training.steps=16 --resume",
-        "--resume runs/mine --output runs/mine training.steps=16",
-        "runs/mine training.steps=16 --resume=auto",
-    ],
-)
-def test_run_is_resumed(words, run, copy, asked, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    status, _, err = run("train", *words.split())
-    assert status == 0, err
-    ((recipe, output, arguments),) = asked
-    assert output == "runs/mine"
-    assert recipe.name == "small"
-    assert recipe.training.steps == 16
-    assert arguments["resume"] and not arguments["overwrite"]
-
-
-@pytest.mark.parametrize("words", ["small_relative --resume", "--resume runs"])
-def test_resume_is_refused_without_a_run(
-    words, run, copy, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    message = "holds no run to resume. Give the folder that `train` filled"
-    check_refused(run("train", *words.split()), message)
-    assert [p.name for p in (tmp_path / "runs").iterdir()] == ["mine"]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("train --resume=auto", "a RECIPE is needed"),
-        ("train x --resume a --output b", "two folders: a and b"),
-        ("train x --resume a --overwrite", "not allowed with"),
-        ("distill --teachers a b", "a RECIPE is needed, before --teachers"),
-        ("study training.steps=1", "one STUDY is needed"),
-        ("study table1 --seeds=x", "--seeds: must be whole numbers"),
-    ],
-)
-def test_unknown_words_are_named(words, message, capsys):
-    with pytest.raises(SystemExit):
-        parse(words.split())
-    assert message in capsys.readouterr().err
 
 
 PARTS = (("", "train"), ("validation_", "validation"), ("test_", "test"))
@@ -181,36 +85,6 @@ def test_study_is_run_and_its_table_printed(study_bench, run, draw_study):
     assert out.endswith(f"\npicture: {output / 'positions.png'}\n")
 
 
-# === distill ===
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "small_relative --teachers a b --backward c training.steps=3",
-        "small_relative training.steps=3 --teachers a b --backward c",
-        "training.steps=3 small_relative --backward c --teachers a b",
-    ],
-)
-def test_distill_is_called_with_the_options(words, run, asked):
-    status, out, err = run("distill", *words.split(), "--closest-of", "2")
-    assert status == 0, err
-    assert out.endswith("model: runs/small_relative_distilled\n")
-    ((recipe, output, arguments),) = asked
-    assert recipe.training.steps == 3
-    assert output == "runs/small_relative_distilled"
-    assert arguments == {
-        "teachers": ["a", "b"],
-        "backward": ["c"],
-        "closest_of": 2,
-        "num_beams": None,
-        "batch_tokens": None,
-        "separately": False,
-        "data_directory": None,
-        "overwrite": False,
-    }
-
-
 # === demo ===
 
 
@@ -238,27 +112,3 @@ def test_demo_of_one_language_is_refused(run, tmp_path):
     check_refused(run("demo", *words), "`languages` must be two")
     (tmp_path / "corpus").mkdir()
     check_refused(run("demo", "--output", tmp_path), "holds other files than")
-
-
-# === data ===
-
-
-@pytest.mark.parametrize(
-    "options, output",
-    [((), "corpora"), (("--output", "here"), "here")],
-    ids=["by default", "given"],
-)
-def test_data_tatoeba_writes_where_recipes_look(
-    run, monkeypatch, options, output
-):
-    calls = []
-
-    def split(*arguments):
-        calls.append(arguments[:2])
-        return "corpora/tatoeba/en-de"
-
-    monkeypatch.setattr(tatoeba, "split_tatoeba", split)
-    monkeypatch.setenv("RELATIVE_ATTENTION_DATA", "corpora")
-    status, out, _ = run("data", "tatoeba", "deu-eng.zip", *options)
-    assert (status, out) == (0, "corpus: corpora/tatoeba/en-de\n")
-    assert calls == [("deu-eng.zip", output)]

@@ -63,10 +63,7 @@ def source(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        as_text(LINES).encode(),
-        codecs.BOM_UTF8 + "\r\n".join(LINES).encode(),
-    ],
+    [as_text(LINES).encode(), codecs.BOM_UTF8 + "\r\n".join(LINES).encode()],
     ids=["unix", "windows"],
 )
 def test_every_line_is_translated(text, translate, expected, tmp_path):
@@ -184,26 +181,6 @@ def test_unknown_source_language_is_reported_once(
 # === Options ===
 
 
-def test_options_of_the_search_are_passed_on(
-    translate, translator, source, load_once
-):
-    options = {"num_beams": 2, "length_penalty": 3.0, "max_length": 5}
-    options["no_repeat_ngram"] = 1
-    more = {"min_length": 2, "batch_tokens": 7, "dtype": "bfloat16"}
-    status, out, _ = translate(
-        "--input",
-        source,
-        *(
-            f"--{name.replace('_', '-')}={value}"
-            for name, value in {**options, **more}.items()
-        ),
-    )
-    assert status == 0
-    assert load_once == {**options, **more}
-    settings = {**vars(translator), **options, "min_length": 2}
-    assert out == as_text(ra.Translator(**settings).translate(LINES))
-
-
 def test_alignments_follow_the_translations(translate, translator, source):
     found = translator.search(LINES, 2, return_alignment=True)
     links = [
@@ -224,16 +201,6 @@ def test_alignments_follow_the_translations(translate, translator, source):
     ]
 
 
-@pytest.mark.large
-def test_sampling_options_are_passed_on(translate, translator, source):
-    options = {"temperature": 1.7, "top_k": 50, "top_p": 0.9, "seed": 5}
-    words = [f"--{n.replace('_', '-')}={v}" for n, v in options.items()]
-    # More than there are beams.
-    words = ["--input", source, "--sample", "--nbest=6", *words]
-    found = translator.sample(LINES, 6, **options)
-    assert translate(*words)[1] == as_table(found)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -243,6 +210,7 @@ def test_sampling_options_are_passed_on(translate, translator, source):
         ("--top-k=5", "--top-k says how to draw; add --sample"),
         ("--sample --num-beams=3", "--num-beams is for a search; leave it"),
         ("--sample --length-penalty=1", "--length-penalty is for a search"),
+        ("--sample --engine=ctranslate2", "--engine is for a search"),
         ("--alignments --engine=ctranslate2", "leave out --engine"),
         ("--alignments --split-sentences", "exclude one another: words"),
         (
@@ -426,22 +394,3 @@ def test_messages_are_dropped_when_stderr_is_closed(
     assert translate("--input", source)[:2] == (0, expected)
     assert translate("--nbest", "0", stdin=b"yes\n")[:2] == (1, "")
     sys.stderr.close()
-
-
-# === Several models ===
-
-
-def test_models_are_read_on_both_sides_of_options(
-    run, translator, expected, monkeypatch
-):
-    asked = []
-
-    def load(folders, **settings):
-        asked.append(folders)
-        return translator
-
-    monkeypatch.setattr("relative_attention.saving.load_translator", load)
-    words = ["a", "--batch-tokens", "8192", "b", "c"]
-    result = run("translate", *words, stdin=as_text(LINES).encode())
-    assert result == (0, expected, "")
-    assert asked == [["a", "b", "c"]]

@@ -1,18 +1,15 @@
 """`translate` of a file into a file: interrupted, resumed, in shards."""
 
-import os
-import pathlib
+import re
 import shutil
-import signal
-import subprocess
 import sys
-import time
 
 import pytest
 
 import relative_attention as ra
 from relative_attention.runs import translate_text
 from tests.cli.conftest import check_refused
+from tests.runs.conftest import snapshot
 
 LINES = ["he paid ten euros.", "", "yes", "  ", "two cats", "ten", "six dogs"]
 TEXT = "\n".join([*LINES, ""]).encode()
@@ -22,7 +19,7 @@ TEXT = "\n".join([*LINES, ""]).encode()
 def quick(translator, monkeypatch):
     """Commands find the model loaded, and translate two lines at a time."""
 
-    def load(directory, **settings):
+    def load(directory, engine=None, **settings):
         return ra.Translator(**{**vars(translator), **settings})
 
     monkeypatch.setattr("relative_attention.saving.load_translator", load)
@@ -85,12 +82,6 @@ def names(output):
     return sorted(path.name for path in output.parent.iterdir())
 
 
-def snapshot(output):
-    """All files beside an output and in the folder of its parts."""
-    files = filter(pathlib.Path.is_file, output.parent.rglob("*"))
-    return {path.name: path.read_bytes() for path in files}
-
-
 @pytest.fixture
 def prefixes(tmp_path):
     path = tmp_path / "prefixes"
@@ -107,6 +98,7 @@ def prefixes(tmp_path):
         ["--nbest", 2, "--overwrite"],
         ["--sample", "--seed", 3],
         ["--prefix"],
+        ["--nbest", 2, "--shard", "2/2"],
     ],
     ids=lambda options: " ".join(map(str, options)),
 )
@@ -117,13 +109,17 @@ def test_output_is_the_same_when_a_job_is_resumed(
         options = ["--prefix", prefixes]
     whole = tmp_path / "whole"
     assert translate(*options, output=whole)[0] == 0
-    interrupted(*options)
+    # The second of two shards has three lines.
+    interrupted(*options, lines=2 if "--shard" in options else 4)
     # A kill while a part is written leaves it under a hidden name.
     parts = output.with_name("hypotheses.parts")
     (parts / ".00000002-1234abcd").write_bytes(b"zwei H")
     options = [option for option in options if option != "--overwrite"]
-    assert translate(*options) == (0, "", "Going on after 4 lines.\n")
-    assert snapshot(output) == {"hypotheses": whole.read_bytes()}
+    status, out, err = translate(*options)
+    assert (status, out) == (0, "")
+    assert re.fullmatch(r"Going on after [24] lines\.\n", err)
+    assert names(output) == ["hypotheses"]
+    assert output.read_bytes() == whole.read_bytes()
 
 
 def test_cut_lines_of_all_parts_are_counted_when_resumed(
@@ -166,15 +162,6 @@ def test_concatenated_shards_equal_the_whole_output(
         assert all(part.stat().st_size for part in parts)
 
 
-def test_shard_is_resumed(interrupted, run, translate, model, source, output):
-    shard = ["--nbest", 2, "--shard", "2/2"]
-    _, expected, _ = run("translate", model, "--input", source, *shard)
-    assert expected.startswith("5\t")
-    interrupted(*shard, lines=2)
-    assert translate(*shard)[0] == 0
-    assert output.read_text() == expected
-
-
 @pytest.mark.parametrize("shard", ["4/3", "a/b"])
 def test_shard_is_refused_when_out_of_range(shard, translate, output):
     assert translate(f"--shard={shard}") == (
@@ -193,7 +180,7 @@ def test_job_with_other_settings_is_refused_unless_overwritten(
     interrupted, translate, source, output, prefixes, model
 ):
     interrupted()
-    before = snapshot(output)
+    before = snapshot(output.parent)
     other = copy_of(model, output)
     with open(other / "model.safetensors", "ab") as file:
         file.write(b" ")
@@ -205,13 +192,18 @@ def test_job_with_other_settings_is_refused_unless_overwritten(
         (["--prefix", prefixes], {}, "another --prefix"),
         ([], {"source": text}, "another --input"),
         ([], {"model": other}, "another model"),
+        (
+            ["--engine", "ctranslate2"],
+            {},
+            r"another --engine \(none, now ctranslate2\)",
+        ),
     ):
         check_refused(
             translate(*options, **paths),
             f"hypotheses.parts was begun with {message}. Resume.*Or pass "
             "`--overwrite` to start again",
         )
-    assert snapshot(output) == before
+    assert snapshot(output.parent) == before
     assert translate("--num-beams", 2, "--overwrite")[0] == 0
     assert names(output) == ["hypotheses"]
 
@@ -232,83 +224,29 @@ def test_job_is_resumed_when_model_and_text_were_moved(
     assert result == (0, "", "Going on after 4 lines.\n")
 
 
-# === In processes ===
-
-
 COMMAND = """
 import sys
 from relative_attention.cli import main
-from relative_attention.runs import translate_text
 
-translate_text.CHUNK_LINES = int(sys.argv[1])
-status = main(sys.argv[2:])
-if sys.platform == "linux":
-    with open("/proc/self/status") as file:
-        print(*(line for line in file if line.startswith("VmHWM")))
+status = main(sys.argv[1:])
+with open("/proc/self/status") as file:
+    print(*(line for line in file if line.startswith("VmHWM")))
 sys.exit(status)
 """
 
 
-def start(source, output, *options, chunk_lines):
-    arguments = ["translate", *options, "--input", source, "--output", output]
-    return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, str(chunk_lines), *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-    )
-
-
-def num_parts(output):
-    return len([*output.parent.glob("hypotheses.parts/[0-9]*")])
-
-
-@pytest.mark.large
-def test_output_is_the_same_when_the_process_was_killed(
-    model, corpus, output, tmp_path
-):
-    source, whole = tmp_path / "source", tmp_path / "whole"
-    source.write_text((corpus / "train.en").read_text() * 4)
-    # Two models work as one.
-    options = [model, model, "--min-length=4", "--max-length=9", "--nbest=2"]
-    process = start(source, whole, *options, chunk_lines=40)
-    _, err = process.communicate()
-    assert process.returncode == 0, err
-    kills = 0
-    while not output.exists():
-        process = start(source, output, *options, chunk_lines=40)
-        before = num_parts(output)
-        try:
-            while process.poll() is None and kills < 3:
-                time.sleep(0.05)
-                # Some chunks after it began, and at no other moment.
-                if num_parts(output) > before + 1:
-                    process.send_signal(signal.SIGKILL)
-                    kills += 1
-                    break
-            _, err = process.communicate()
-        finally:
-            process.kill()
-        assert process.returncode in (0, -signal.SIGKILL), err
-    assert kills
-    assert names(output) == ["hypotheses"]
-    assert output.read_bytes() == whole.read_bytes()
-
-
 @pytest.mark.large
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_memory_does_not_grow_with_the_text(model, tmp_path):
+def test_memory_does_not_grow_with_the_text(model, run_python, tmp_path):
     peaks = []
     # Four lines, two of them blank and long.
     lines = "ten\n" + " " * 500 + "\ntwo cats\n" + " " * 500 + "\n"
     for num_lines in (20_000, 200_000):
         source, output = tmp_path / f"{num_lines}", tmp_path / "hypotheses"
         source.write_text(lines * (num_lines // 4))
-        options = [model, "--num-beams=1", "--max-length=2"]
-        process = start(source, output, *options, chunk_lines=2000)
-        out, err = process.communicate()
-        assert process.returncode == 0, err
+        words = ["translate", model, "--num-beams=1", "--max-length=2"]
+        words += ["--input", source, "--output", output]
+        out = run_python(COMMAND, *words, CUDA_VISIBLE_DEVICES="")
         assert output.read_bytes().count(b"\n") == num_lines
         peaks.append(int(out.split()[1]))
     # In kilobytes: the text that the second has more of takes 45 MB.

@@ -69,10 +69,7 @@ SPOKEN = [
 
 @pytest.fixture(
     scope="module",
-    params=[
-        ("de", "fr"),
-        pytest.param(("en", "de"), marks=pytest.mark.large),
-    ],
+    params=[("de", "fr"), pytest.param(("en", "de"), marks=pytest.mark.large)],
     ids="-".join,
 )
 def corpora(request, tmp_path_factory):
@@ -166,26 +163,24 @@ def test_values_are_spoken(kind, value, expected):
     assert " | ".join(words) == expected
 
 
-@pytest.mark.parametrize("languages", [("en", "nl"), ("en", "en"), "de"])
-def test_wrong_languages_are_refused(tmp_path, languages):
-    with pytest.raises(ValueError) as error:
-        write_spoken_numbers(tmp_path, languages)
-    assert str(error.value) == (
-        "`languages` must be two different ones of en, de, fr. "
-        f"Received: languages={languages!r}."
-    )
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("pairs", [0, 1.5, 10**6])
-def test_number_of_pairs_is_refused_when_out_of_range(tmp_path, pairs):
-    with pytest.raises(ValueError) as error:
-        write_spoken_numbers(tmp_path, validation_pairs=pairs)
-    assert re.fullmatch(
-        r"`validation_pairs` must be an int from 1 to \d+\. "
-        rf"Received: validation_pairs={pairs}\.",
-        str(error.value),
-    )
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        *(
+            ("languages", value, "two different ones of en, de, fr")
+            for value in (("en", "nl"), ("en", "en"), "de")
+        ),
+        *(
+            ("validation_pairs", value, r"an int from 1 to \d+")
+            for value in (0, 1.5, 10**6)
+        ),
+    ],
+)
+def test_wrong_argument_is_refused(name, value, allowed, tmp_path):
+    received = re.escape(f"Received: {name}={value!r}.")
+    message = rf"`{name}` must be {allowed}\. {received}$"
+    with pytest.raises(ValueError, match=message):
+        write_spoken_numbers(tmp_path, **{name: value})
     assert not list(tmp_path.iterdir())
 
 

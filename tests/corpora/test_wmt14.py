@@ -7,6 +7,7 @@ import io
 import os
 import pathlib
 import shutil
+import sys
 import tarfile
 
 import pytest
@@ -25,20 +26,12 @@ PAIRS = [
     ("nothing but a break", "\n"),
     (" blanks at the ends ", "Leerzeichen\tbleiben  innen"),
 ]
-TRAIN = {
-    "en": [
-        "Resumption of the session",
-        "a line of two",
-        "separated by Unicode",
-        "blanks at the ends",
-    ],
-    "de": [
-        "Wiederaufnahme der Sitzung",
-        "eine Zeile von zweien",
-        "und noch eins",
-        "Leerzeichen\tbleiben  innen",
-    ],
-}
+TRAIN = [
+    ("Resumption of the session", "Wiederaufnahme der Sitzung"),
+    ("a line of two", "eine Zeile von zweien"),
+    ("separated by Unicode", "und noch eins"),
+    ("blanks at the ends", "Leerzeichen\tbleiben  innen"),
+]
 FILES = [
     f"{part}.{language}"
     for part in ("newstest2013", "newstest2014", "train")
@@ -155,13 +148,26 @@ def run(run, output):
     return functools.partial(run, "data", "wmt14_en_de", "--output", output)
 
 
+@pytest.fixture
+def refused(run):
+    """`refused(*words)`: the command fails, and says this."""
+
+    def refused(*words):
+        status, _, err = run()
+        assert status == 1
+        assert all(word in err for word in words), err
+
+    return refused
+
+
 def lines(path):
     return list(read_lines(path))
 
 
 def assert_complete(output):
-    for language, expected in TRAIN.items():
-        assert lines(output / f"train.{language}") == expected
+    sides = (lines(output / f"train.{language}") for language in ("en", "de"))
+    assert list(zip(*sides, strict=True)) == TRAIN
+    for language in ("en", "de"):
         for part, name in (
             ("newstest2013", "wmt13"),
             ("newstest2014", "wmt14/full"),
@@ -171,7 +177,7 @@ def assert_complete(output):
             assert text[-1] == f"{language} {name} {NUM_LINES[name]}"
 
 
-def test_all_files_are_written(run, internet, output):
+def test_all_files_are_written_once(run, internet, output, room):
     status, out, err = run()
     assert (status, out) == (0, f"corpus: {output}\n")
     assert_complete(output)
@@ -179,14 +185,11 @@ def test_all_files_are_written(run, internet, output):
     assert written == {*FILES, "tensorflow_datasets"}
     for words in ("13 GB on disk", "GB of memory", "an hour", "train: 4 pairs"):
         assert words in err
-
-
-def test_complete_corpus_is_not_made_again(run, internet, output, room):
-    run()
+    # What is complete is not made again.
     before = {name: (output / name).stat().st_mtime_ns for name in FILES}
     shutil.rmtree(output / "tensorflow_datasets")
     internet.pages.clear()
-    # What is complete needs no room.
+    # And needs no room.
     room["free"] = 0
     status, _, err = run()
     assert status == 0
@@ -209,12 +212,11 @@ def test_only_missing_files_are_made_again(name, run, internet, output):
     assert other.stat().st_mtime_ns == before
 
 
-def test_nothing_is_written_when_the_disk_is_full(run, internet, output, room):
+def test_nothing_is_written_when_the_disk_is_full(
+    refused, internet, output, room
+):
     room["free"] = 2 * GIGABYTE
-    status, _, err = run()
-    assert status == 1
-    for words in ("too little room", "2.0 GB are free", "13 GB", "--output"):
-        assert words in err
+    refused("too little room", "2.0 GB are free", "13 GB", "--output")
     assert internet.num_calls == 0
     assert [path.name for path in output.iterdir()] == ["tensorflow_datasets"]
 
@@ -238,7 +240,9 @@ def test_no_partial_text_is_left_when_interrupted(
     assert internet.num_calls == 2
 
 
-def test_corpus_is_prepared_with_checksums(run, internet, output, monkeypatch):
+def test_corpus_is_prepared_with_checksums(
+    refused, internet, output, monkeypatch
+):
     shutil.rmtree(output / "tensorflow_datasets")
     configs = []
 
@@ -252,20 +256,18 @@ def test_corpus_is_prepared_with_checksums(run, internet, output, monkeypatch):
             raise OSError("the line is down")
 
     monkeypatch.setattr(tfds, "builder", lambda name, data_dir: Builder())
-    status, _, err = run()
-    assert status == 1
-    assert "cannot prepare wmt14_translate/de-en: OSError: the line is" in err
-    assert "try again to go on" in err
+    refused(
+        "cannot prepare wmt14_translate/de-en: OSError: the line is",
+        "try again to go on",
+    )
     (config,) = configs
     assert config.force_checksums_validation
     assert "train.en" not in os.listdir(output)
 
 
-def test_missing_package_names_its_extra(run, internet, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "tensorflow_datasets", None)
-    status, _, err = run()
-    assert status == 1
-    assert "pip install '.[wmt]'" in err
+def test_missing_package_names_its_extra(refused, internet, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
+    refused("pip install '.[wmt]'")
     # Before anything is downloaded.
     assert internet.num_calls == 0
 
@@ -275,7 +277,7 @@ def test_missing_package_names_its_extra(run, internet, monkeypatch):
 
 @pytest.mark.parametrize("state", ["cut", "text_cut"])
 def test_interrupted_test_set_download_is_explained(
-    state, run, internet, output, archives
+    state, run, refused, internet, output, archives
 ):
     dataset = DATASETS["wmt13"]
     (url,) = dataset.data
@@ -289,27 +291,24 @@ def test_interrupted_test_set_download_is_explained(
         for field in dataset.fieldnames("en-de"):
             path = pathlib.Path(dataset._outdir, f"wmt13.en-de.{field}")
             path.write_text("one line\n")
-    status, _, err = run()
-    assert status == 1
-    assert "sacreBLEU cannot get the test set wmt13" in err
-    assert f"delete {dataset._outdir}, and try again" in err
+    refused(
+        "sacreBLEU cannot get the test set wmt13",
+        f"delete {dataset._outdir}, and try again",
+    )
     shutil.rmtree(dataset._outdir)
     assert run()[0] == 0
     assert_complete(output)
 
 
-def test_unavailable_test_set_is_refused(run, internet, archives, output):
+def test_unavailable_test_set_is_refused(refused, internet, archives, output):
     (url,) = DATASETS["wmt13"].data
     # Another archive than the known.
     internet.pages[url] = archives["wmt14/full"]
-    status, _, err = run()
-    assert status == 1
-    assert "sacreBLEU cannot get the test set wmt13" in err
-    assert DATASETS["wmt13"]._outdir in err
+    message = "sacreBLEU cannot get the test set wmt13"
+    refused(message, DATASETS["wmt13"]._outdir)
     # No connection.
     internet.pages.clear()
-    status, _, err = run()
-    assert status == 1 and "https://statmt.org/wmt13/test.tgz" in err
+    refused("https://statmt.org/wmt13/test.tgz")
     assert [path.name for path in output.iterdir()] == ["tensorflow_datasets"]
 
 

@@ -18,6 +18,13 @@ from relative_attention.plot.attention_view import _shown_of
 from tests.small_models import make_model
 
 SENTENCE, TRANSLATION = "he paid ten euros.", "er hat zehn Euro gezahlt."
+# The logits of these are no sum of terms of content and of positions.
+NO_SUM = {
+    "rotary": "mixed",
+    "sinusoidal": "embeddings",
+    "learned": "embeddings",
+    None: "none",
+}
 MODELS = {
     "relative": {},
     "a table per head": {"share_relations_across_heads": False},
@@ -145,18 +152,24 @@ def test_page_has_the_numbers_of_the_layers(name, translator_of):
         for text in (SENTENCE, TRANSLATION)
     )
     terms = model.attention_terms(
-        {
-            "source_token_ids": source,
-            "target_token_ids": decoder_inputs(target),
-        }
+        {"source_token_ids": source, "target_token_ids": decoder_inputs(target)}
     )
     layers = {
         "encoder": model.encoder_blocks[0].self_attention,
         "decoder": model.decoder_blocks[0].self_attention,
         "cross": model.decoder_blocks[0].cross_attention,
     }
+    assert data["model"]["position_terms"] == NO_SUM.get(name, "apart")
+    has_chart = name in ("relative", "relative+sinusoidal")
     for kind in data["kinds"]:
         (block,) = kind["blocks"]
+        if name in POSITION_ENCODINGS:
+            assert (data["model"]["max_relative_position"] == 3) == has_chart
+            is_self = kind["name"] != "cross"
+            is_apart = is_self and name not in NO_SUM
+            assert any(block["position_shares"]) == is_apart
+            for array in ("distance_logits", "key_table", "value_table"):
+                assert (array in block) == (is_self and has_chart)
         (of_block,) = terms[kind["name"]]
         layer = layers[kind["name"]]
         shape = (len(kind["queries"]), len(kind["keys"]))
@@ -209,35 +222,6 @@ def test_shares_of_a_short_output_sum_to_one_in_half_precision(dtype):
     shares = shown["value_shares"] + shown["relation_shares"]
     # The output itself has been rounded to 11 or 8 bits.
     np.testing.assert_allclose(keras.ops.sum(shares, -1), 1, atol=0.1)
-
-
-TERMS = {
-    "relative": "apart",
-    "relative+sinusoidal": "apart",
-    "relative_global": "apart",
-    "alibi": "apart",
-    "t5": "apart",
-    "rotary": "mixed",
-    "sinusoidal": "embeddings",
-    "learned": "embeddings",
-    None: "none",
-}
-
-
-@pytest.mark.parametrize("name", POSITION_ENCODINGS, ids=str)
-def test_terms_are_separate_when_logits_are_a_sum(name, translator_of):
-    translator = translator_of(name)
-    data = ra.plot.attention_view(translator, SENTENCE, TRANSLATION).data
-    assert data["model"]["position_terms"] == TERMS[name]
-    has_chart = name in ("relative", "relative+sinusoidal")
-    assert (data["model"]["max_relative_position"] == 3) == has_chart
-    for kind in data["kinds"]:
-        (block,) = kind["blocks"]
-        is_self = kind["name"] != "cross"
-        is_apart = is_self and TERMS[name] == "apart"
-        assert any(block["position_shares"]) == is_apart
-        for array in ("distance_logits", "key_table", "value_table"):
-            assert (array in block) == (is_self and has_chart)
 
 
 def test_decoder_queries_follow_their_keys(view):

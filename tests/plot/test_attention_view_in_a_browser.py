@@ -164,9 +164,7 @@ def test_arrow_keys_choose_tokens_heads_and_kinds(saved, open_page):
 def test_page_fits_in_light_and_dark(size, scheme, saved, open_page):
     width, height = SIZES[size]
     page = open_page(
-        saved,
-        viewport={"width": width, "height": height},
-        color_scheme=scheme,
+        saved, viewport={"width": width, "height": height}, color_scheme=scheme
     )
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     picture = page.screenshot(full_page=True)

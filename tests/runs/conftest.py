@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -21,7 +22,12 @@ QUICK = (
     "training.validate_every=2",
     "training.bleu_every=0",
 )
-
+# Devices, and parts of an update, drop other elements than one device would.
+NO_DROPOUT = (
+    "model.dropout=0.0",
+    "model.attention_dropout=0.0",
+    "model.intermediate_dropout=0.0",
+)
 
 _MAIN = "import sys; from relative_attention.cli import main; sys.exit(main())"
 
@@ -35,6 +41,21 @@ def start_command(log, *words, **variables):
             stdout=file,
             stderr=file,
         )
+
+
+def wait_for(condition, processes, output, seconds=240, seconds_between=0.05):
+    """Waits while the processes live, which log beside their output."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, logs(output)
+        assert all(p.poll() is None for p in processes), logs(output)
+        time.sleep(seconds_between)
+
+
+def logs(output):
+    return "\n".join(
+        path.read_text()[-3000:] for path in output.parent.glob("*.log")
+    )
 
 
 def write_recipe(recipe, path):

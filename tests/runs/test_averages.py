@@ -6,12 +6,9 @@ import shutil
 import numpy as np
 import pytest
 
-import relative_attention as ra
 from relative_attention.models.weights import load_arrays
 from relative_attention.runs.average import validation_losses
 from tests.runs.conftest import assert_same_arrays
-from tests.runs.conftest import train_quickly
-from tests.small_run import RECIPE
 
 MODEL = "model.safetensors"
 
@@ -35,77 +32,28 @@ def test_average_last_averages_checkpoints(quickly, copy):
     assert_same_arrays(copy / MODEL, copy / "best.safetensors")
 
 
-# === Passes ===
-
-
-@pytest.fixture(scope="module")
-def all_kept(corpus, tmp_path_factory):
-    """Folder and updates of a run of four passes that keeps each update."""
-    output = tmp_path_factory.mktemp("all") / "run"
-    results = train_quickly(
-        ra.Recipe.from_mapping(RECIPE),
-        output,
-        corpus,
+def test_average_epochs_averages_ends_of_passes(quickly, tmp_path):
+    output = tmp_path / "run"
+    overrides = (
         # Few updates a pass, so that a short run ends several.
         "training.batch_tokens=4096",
-        "training.steps=null",
-        "training.epochs=4",
+        "training.average_epochs=2",
         "training.save_every=1",
         "training.keep_checkpoints=99",
     )
-    return output, results["steps"]
-
-
-@pytest.fixture(scope="module")
-def steps_per_pass(all_kept):
-    return all_kept[1] // 4
-
-
-@pytest.fixture(scope="module")
-def ends(all_kept, steps_per_pass):
-    """What the passes 2 and 3 ended with."""
-    steps = (2 * steps_per_pass, 3 * steps_per_pass)
-    return [all_kept[0] / f"checkpoints/step-{n:08}" / MODEL for n in steps]
-
-
-@pytest.fixture
-def passes(quickly, steps_per_pass):
-    """`passes(output, steps, ...)` trains so many updates more than 3 passes.
-
-    No validation, and so no checkpoint, comes at the end of a pass but by
-    chance.
-    """
-
-    def train(output, more, *overrides, **arguments):
-        quickly(
-            output,
-            "training.batch_tokens=4096",
-            f"training.steps={3 * steps_per_pass + more}",
-            "training.validate_every=2",
-            "training.average_epochs=2",
-            *overrides,
-            **arguments,
-        )
-
-    return train
-
-
-def test_average_epochs_averages_ends_of_passes(passes, ends, tmp_path):
-    output = tmp_path / "run"
-    passes(output, 1, "training.keep_checkpoints=1")
+    length = ("training.steps=null", "training.epochs=3")
+    steps = quickly(output, *overrides, *length)["steps"]
+    checkpoints = output / "checkpoints"
+    ends = [
+        checkpoints / f"step-{step:08}" / MODEL
+        for step in (2 * steps // 3, steps)
+    ]
+    assert_mean(output / MODEL, *ends)
+    # A pass that has not ended does not count.
+    quickly(output, *overrides, f"training.steps={steps + 1}", resume=True)
     assert_mean(output / MODEL, *ends)
     # What is validated on the way is kept as ever.
     assert (output / "best.safetensors").exists()
-
-
-@pytest.mark.large
-@pytest.mark.parametrize("stop", [-2, 0])
-def test_average_is_the_same_when_resumed(stop, passes, ends, tmp_path):
-    output = tmp_path / "run"
-    overrides = ("training.save_every=3", "training.keep_checkpoints=2")
-    passes(output, stop, *overrides)
-    passes(output, 1, *overrides, resume=True)
-    assert_mean(output / MODEL, *ends)
 
 
 def test_best_weights_are_kept_without_a_whole_pass(quickly, tmp_path):
@@ -121,9 +69,7 @@ def test_best_weights_are_kept_without_a_whole_pass(quickly, tmp_path):
 def test_moving_average_is_saved_but_not_trained(quickly, quick_run, tmp_path):
     output = tmp_path / "run"
     momentum = "training.ema_momentum=0.5"
-    # Stopped on the way: neither the weights nor their average see it.
-    quickly(output, momentum, "training.steps=3")
-    quickly(output, momentum, resume=True)
+    quickly(output, momentum)
     last = f"checkpoints/step-00000004/{MODEL}"
     assert_same_arrays(output / last, quick_run / last)
     history = json.loads((output / "history.json").read_text())

@@ -3,14 +3,16 @@
 import json
 import signal
 import socket
-import time
 
 import numpy as np
 import pytest
 
 import relative_attention as ra
+from tests.runs.conftest import NO_DROPOUT
 from tests.runs.conftest import assert_same_arrays
+from tests.runs.conftest import logs
 from tests.runs.conftest import start_command
+from tests.runs.conftest import wait_for
 from tests.runs.conftest import write_recipe
 
 pytestmark = pytest.mark.slow
@@ -25,10 +27,7 @@ OVERRIDES = [
     "training.bleu_every=0",
     # At the full rate rounding errors grow a thousandfold in so many steps.
     "training.learning_rate_scale=0.02",
-    # Replicas drop different elements than one device would.
-    "model.dropout=0.0",
-    "model.attention_dropout=0.0",
-    "model.intermediate_dropout=0.0",
+    *NO_DROPOUT,
 ]
 
 
@@ -68,20 +67,6 @@ def free_addresses(count):
     for each in sockets:
         each.close()
     return addresses
-
-
-def wait_for(condition, processes, output, seconds=240):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, logs(output)
-        assert all(p.poll() is None for p in processes), logs(output)
-        time.sleep(0.05)
-
-
-def logs(output):
-    return "\n".join(
-        path.read_text()[-3000:] for path in output.parent.glob("*.log")
-    )
 
 
 def test_a_worker_that_is_killed_changes_nothing(recipe, corpus, tmp_path):

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shutil
 import struct
 import sys
 
@@ -158,16 +159,12 @@ def test_plot_is_refused_without_a_curve(files, message, tmp_path, capsys):
 @pytest.fixture
 def quickly_into(corpus, tmp_path):
     """`quickly_into(convert, ...)` trains on targets that `convert` makes."""
-    texts = tmp_path / "texts"
-    texts.mkdir()
+    texts = shutil.copytree(corpus, tmp_path / "texts")
 
     def train(convert, *overrides, **arguments):
-        for source in corpus.glob("*.en"):
-            (texts / source.name).write_bytes(source.read_bytes())
-            lines = (corpus / f"{source.stem}.de").read_text().splitlines()
-            (texts / f"{source.stem}.de").write_text(
-                "".join(f"{convert(line)}\n" for line in lines)
-            )
+        for path in texts.glob("*.de"):
+            lines = map(convert, path.read_text().splitlines())
+            path.write_text("".join(f"{line}\n" for line in lines))
         recipe = ra.Recipe.from_mapping(RECIPE)
         overrides = ("training.bleu_every=1", *overrides)
         return train_quickly(

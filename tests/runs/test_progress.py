@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.models.weights import load_arrays
 from relative_attention.recipes.sections import TrainingSection
 from relative_attention.runs.progress import RunProgress
 from relative_attention.runs.run_directory import write_record
@@ -22,10 +21,9 @@ pytestmark = pytest.mark.only_on(
 )
 
 
-@pytest.fixture(scope="module")
-def model():
+def make_model(width=1):
     """The smallest with an optimizer that averages and a random generator."""
-    inputs = keras.Input((1,))
+    inputs = keras.Input((width,))
     outputs = keras.layers.Dropout(0.5, seed=1)(keras.layers.Dense(1)(inputs))
     model = keras.Model(inputs, outputs)
     model.compile(AveragingAdam(0.1, ema_momentum=0.5), "mse")
@@ -33,14 +31,26 @@ def model():
     return model
 
 
-class Machine:
-    asks_others = False
+@pytest.fixture(scope="module")
+def model():
+    return make_model()
 
-    def __init__(self, is_chief=True):
+
+class Machine:
+    """One alone, or one whose flag the others see, in a list."""
+
+    answer = None
+
+    def __init__(self, is_chief=True, flags=None):
         self.is_chief = is_chief
+        self.flags = flags
+        self.asks_others = flags is not None
 
     def any(self, flag):
-        return flag
+        if self.flags is None:
+            return flag
+        self.flags.append(flag)
+        return self.answer
 
 
 class Run:
@@ -93,8 +103,17 @@ def run(tmp_path, model):
     return Run(tmp_path / "run", model)
 
 
+def variables_of(model):
+    return [*model.variables, *model.optimizer.variables]
+
+
 def fill(model, value):
-    model.set_weights([np.full(w.shape, value) for w in model.weights])
+    for variable in variables_of(model):
+        variable.assign(np.full(variable.shape, value))
+
+
+def values(model):
+    return {float(x) for v in variables_of(model) for x in np.ravel(v)}
 
 
 def train(progress, *losses):
@@ -107,34 +126,40 @@ def train(progress, *losses):
         progress.on_epoch_end(epoch, {"loss": loss, "val_loss": loss})
 
 
-def values(path):
-    return {float(x) for a in load_arrays(path).values() for x in a.flat}
-
-
 def damage(checkpoint, name="model.safetensors"):
-    content = bytearray((checkpoint / name).read_bytes())
-    content[-1] ^= 1
-    (checkpoint / name).write_bytes(content)
+    path = checkpoint / name
+    path.write_bytes(flipped(path.read_bytes()))
 
 
 # === What is kept ===
 
 
-def test_files_of_a_killed_process_are_deleted(run):
+def test_only_leftovers_of_runs_are_deleted(run):
+    run.saved(100, 200)
+    # Killed while saving, and while deleting.
     own = [
         ".best.safetensors-ab12cd34",
         "epochs/.step-00000001.safetensors-x1",
         "cache/.train-ab12cd34/ids.npy",
+        "checkpoints/.stop-00000250-abcd_234/file",
+        "checkpoints/.step-00000050-gone/file",
     ]
     others = [".gitignore", ".notes-ab12cd34"]
+    foreign = [".DS_Store", ".nfs0000000012", "step-notes", ".snapshot"]
+    foreign += ["step-00000300 (copy)"]
+    others += [f"checkpoints/{name}/file" for name in foreign]
     for name in [*own, *others]:
         (run.directory / name).parent.mkdir(parents=True, exist_ok=True)
         (run.directory / name).write_bytes(b"half")
     run.resumed(is_chief=False)
     assert all((run.directory / name).is_file() for name in [*own, *others])
-    run.resumed()
+    progress = run.resumed(keep_checkpoints=1)
     assert not any((run.directory / name).exists() for name in own)
     assert all((run.directory / name).is_file() for name in others)
+    assert progress.step == 200
+    progress.step = 300
+    progress._save("step")
+    assert run.names() == sorted([*foreign, "step-00000300"])
 
 
 def test_weights_of_old_passes_are_deleted(run):
@@ -254,49 +279,50 @@ def test_damaged_checkpoint_is_set_aside(run):
     assert run.resumed().step == 250
 
 
-def test_run_is_unchanged_when_all_checkpoints_are_damaged(run):
-    run.saved(100, 200)
-    before = run.names()
-    for name in before:
-        damage(run.folder / name)
-    with pytest.raises(ra.InputError, match="No checkpoint of.*--overwrite"):
-        run.resumed()
-    assert run.names() == before
+def flipped(content):
+    return content[:-1] + bytes([content[-1] ^ 1])
 
 
-def test_only_leftovers_of_runs_are_deleted(run):
-    run.saved(100, 200)
-    foreign = (".DS_Store", ".nfs0000000012", "step-notes", ".snapshot")
-    for name in (*foreign, "step-00000300 (copy)"):
-        (run.folder / name).mkdir()
-    # Killed while saving, and while deleting.
-    for name in (".stop-00000250-abcd_234", ".step-00000050-gone"):
-        (run.folder / name).mkdir()
-        (run.folder / name / "file").touch()
-    progress = run.resumed(keep_checkpoints=1)
-    assert progress.step == 200
-    progress.step = 300
-    progress._save("step")
-    assert run.names() == sorted(
-        [*foreign, "step-00000300 (copy)", "step-00000300"]
-    )
+FILES = ("model.safetensors", "training.safetensors", "state.json")
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("name", "change"),
     [
-        lambda text: "{}",
-        lambda text: "\udcff",
-        lambda text: "[" * 100_000,
-        lambda text: text.replace('"step": 200', '"step": 201'),
+        *((name, flipped) for name in FILES),
+        *((name, None) for name in FILES),
+        ("state.json", lambda _: b"{}"),
+        ("state.json", lambda _: b"\xff"),
+        ("state.json", lambda _: b"[" * 100_000),
+        ("state.json", lambda text: text.replace(b"200", b"201", 1)),
     ],
-    ids=["keys", "not_text", "nested", "changed"],
 )
-def test_changed_state_is_damage(change, run):
-    run.saved(100, 200)
-    path = run.folder / "step-00000200" / "state.json"
-    path.write_text(change(path.read_text()), errors="surrogateescape")
+def test_nothing_of_a_damaged_checkpoint_is_used(name, change, run):
+    run.saved(200)
+    path = run.folder / "step-00000200" / name
+    content = path.read_bytes()
+    path.unlink()
+    if change is not None:
+        path.write_bytes(change(content))
+    fill(run.model, 7)
+    # Nothing is deleted while there is no other.
+    with pytest.raises(ra.InputError, match="No checkpoint of.*--overwrite"):
+        run.resumed()
+    assert values(run.model) == {7.0}
+    assert run.names() == ["step-00000200"]
+    run.saved(100)
+    fill(run.model, 7)
     assert run.resumed().step == 100
+    assert values(run.model) == {100.0}
+
+
+def test_checkpoint_of_another_model_is_refused(run):
+    run.saved(100)
+    run.model = make_model(width=3)
+    fill(run.model, 7)
+    with pytest.raises(ra.InputError, match="other than this one"):
+        run.resumed()
+    assert values(run.model) == {7.0}
 
 
 def test_checksums_of_other_files_are_ignored(run):
@@ -356,45 +382,12 @@ def test_fit_stops_when_a_validation_ends_the_run(run):
     ]
 
 
-def test_time_limit_ends_a_round_before_its_last_update(run, monkeypatch):
-    progress = run.start(minutes=1.0, validate_every=50)
-    progress.model.stop_training = False
-    now = time.perf_counter()
-    stops = []
-    for batch in range(3):
-        now += 25.0
-        monkeypatch.setattr("time.perf_counter", lambda now=now: now)
-        progress.on_train_batch_end(batch, {"loss": 1.0})
-        stops.append(progress.model.stop_training)
-    assert stops == [False, False, True]
-    # A run that is killed in its validation resumes with it.
-    assert progress.unvalidated == {"loss": 1.0}
-    progress.on_epoch_end(0, {"loss": 1.0, "val_loss": 1.0})
-    assert run.names() == ["step-00000003"]
-    assert "update 3: the time is up (`training.minutes` 1)" in run.lines[-1]
-
-
-class OneOfSeveral:
-    """A machine whose flag the others see."""
-
-    asks_others = True
-    answer = None
-
-    def __init__(self, is_chief, flags):
-        self.is_chief = is_chief
-        self.flags = flags
-
-    def any(self, flag):
-        self.flags.append(flag)
-        return self.answer
-
-
 def are_over(run, sections, scores, seconds=0.0):
     """What each machine decides, once all have been asked."""
     flags, machines = [], []
     for number, (training, bleu) in enumerate(zip(sections, scores)):
         machine = run.start(best_by="bleu", **training)
-        machine.cluster = OneOfSeveral(number == 0, flags)
+        machine.cluster = Machine(number == 0, flags)
         machine.records = [{"val_bleu": x, "seconds": seconds} for x in bleu]
         machines.append(machine)
     for machine in machines:
@@ -407,15 +400,13 @@ def are_over(run, sections, scores, seconds=0.0):
 
 
 @pytest.mark.parametrize("number", [3, 4])
-def test_machines_end_together_by_early_stopping(number, run):
+def test_machines_end_together(number, run):
     # Their translations differ by one word at the third validation.
     scores = [(20.0, 19.0, 21.0, 20.0)[:number], (20, 19, 18, 17)[:number]]
     for in_order in (scores, scores[::-1]):
         first_alone = are_over(run, [PATIENT], in_order[:1])
         assert are_over(run, [PATIENT] * 2, in_order) == first_alone * 2
-
-
-def test_machines_end_together_by_time(run):
+    # And by time.
     sections = [{"minutes": 60}, {"minutes": 1}]
     assert are_over(run, sections, [(20.0,)] * 2, 70.0) == [True, True]
 

@@ -17,6 +17,7 @@ from relative_attention.models.weights import load_weights
 from relative_attention.runs import run as training_run
 from relative_attention.runs.run import compile_model
 from relative_attention.runs.run import learning_rate_of
+from tests.runs.conftest import NO_DROPOUT
 from tests.runs.conftest import assert_same_arrays
 from tests.runs.conftest import train_quickly
 
@@ -131,20 +132,13 @@ def test_time_limit_ends_training_in_a_round(quickly, tmp_path):
     assert [epoch["step"] for epoch in results["curve"]] == [1]
     assert math.isfinite(results["curve"][0]["val_loss"])
     assert checkpoints_of(tmp_path / "run") == ["step-00000001"]
-    # And with more time it goes on to the end of the round.
-    results = quickly(
-        tmp_path / "run",
-        *("training.steps=3", "training.validate_every=40"),
-        "training.minutes=60",
-        resume=True,
-    )
-    assert [epoch["step"] for epoch in results["curve"]] == [1, 3]
-
-
-def test_time_limit_is_kept_to_when_a_run_is_resumed(quickly, copy, quick_run):
-    overrides = ("training.steps=40", "training.minutes=1e-6")
-    assert quickly(copy, *overrides, resume=True)["steps"] == 4
-    assert_same_arrays(checkpoint_of(copy, 4), checkpoint_of(quick_run, 4))
+    # The time that a run has taken counts when it is resumed.
+    overrides = ("training.validate_every=40", "training.minutes=1e-6")
+    curve = quickly(tmp_path / "run", *overrides, resume=True)["curve"]
+    assert [epoch["step"] for epoch in curve] == [1]
+    overrides = ("training.validate_every=40", "training.minutes=60")
+    curve = quickly(tmp_path / "run", *overrides, resume=True)["curve"]
+    assert [epoch["step"] for epoch in curve] == [1, 4]
 
 
 def test_overwriting_starts_again(quickly, copy):
@@ -162,35 +156,33 @@ def test_old_run_is_kept_when_no_vocabulary_can_be_learned(quickly, copy):
     assert [path for path in copy.parent.iterdir()] == [copy]
 
 
-class Terminator(keras.callbacks.Callback):
-    """Sends SIGTERM in the first validation, or before an update."""
+def told_to_stop(moment):
+    """Sends SIGTERM in the first validation, after it, or before an update."""
 
-    def __init__(self, number=None):
-        super().__init__()
-        self.number = number
-
-    def on_test_batch_begin(self, batch, logs=None):
-        if self.number is None:
+    def tell(at):
+        if at == moment:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    def on_train_batch_begin(self, batch, logs=None):
-        if batch + 1 == self.number:
-            os.kill(os.getpid(), signal.SIGTERM)
+    return keras.callbacks.LambdaCallback(
+        on_train_batch_begin=lambda batch, logs: tell(batch + 1),
+        on_test_batch_begin=lambda batch, logs: tell("in validation"),
+        on_epoch_end=lambda epoch, logs: tell("after validation"),
+    )
 
 
 @pytest.fixture
 def stop(quickly, tmp_path, monkeypatch):
-    """`stop(number, ...)`: a run that was told to stop at this update."""
+    """`stop(moment, ...)`: a run that was told to stop at this update."""
 
-    def stop(number, *overrides):
+    def stop(moment, *overrides, **arguments):
         with monkeypatch.context() as patch:
             patch.setattr(
                 training_run,
                 "monitoring_callbacks",
-                lambda *_, **__: [Terminator(number)],
+                lambda *_, **__: [told_to_stop(moment)],
             )
             with pytest.raises(SystemExit) as raised:
-                quickly(tmp_path / "run", *overrides)
+                quickly(tmp_path / "run", *overrides, **arguments)
         assert raised.value.code == 128 + signal.SIGTERM
         return tmp_path / "run"
 
@@ -198,7 +190,7 @@ def stop(quickly, tmp_path, monkeypatch):
 
 
 def test_run_stopped_in_validation_resumes_with_it(quickly, quick_run, stop):
-    output = stop(None)
+    output = stop("in validation")
     assert checkpoints_of(output) == ["stop-00000002"]
     quickly(output, resume=True)
     # The checkpoint of the validation takes the place of the other.
@@ -209,21 +201,11 @@ def test_run_stopped_in_validation_resumes_with_it(quickly, quick_run, stop):
     assert_same_arrays(checkpoint_of(output, 4), checkpoint_of(quick_run, 4))
 
 
-def test_run_stopped_after_validation_says_it_is_saved(
-    quickly, tmp_path, monkeypatch
-):
-    class AtTheEnd(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch, logs=None):
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr(
-        training_run, "monitoring_callbacks", lambda *_, **__: [AtTheEnd()]
-    )
+def test_run_stopped_after_validation_says_it_is_saved(stop):
     lines = []
-    with pytest.raises(SystemExit):
-        quickly(tmp_path / "run", report=lines.append)
+    output = stop("after validation", report=lines.append)
     assert lines[-1].startswith("told to stop: saved after update 2")
-    assert checkpoints_of(tmp_path / "run") == ["step-00000002"]
+    assert checkpoints_of(output) == ["step-00000002"]
 
 
 EPOCH = "training.validate_every=4"
@@ -281,16 +263,8 @@ def test_changed_text_is_refused_when_resumed(recipe, corpus, tmp_path):
 
 
 def test_update_in_parts_equals_the_whole(quickly, tmp_path):
-    overrides = (
-        "training.steps=1",
-        "model.dropout=0.0",
-        "model.attention_dropout=0.0",
-        "model.intermediate_dropout=0.0",
-    )
-    parts = (
-        "training.batch_tokens=300",
-        "training.effective_batch_tokens=512",
-    )
+    overrides = ("training.steps=1", *NO_DROPOUT)
+    parts = ("training.batch_tokens=300", "training.effective_batch_tokens=512")
     lines = []
     quickly(tmp_path / "run", *parts, *overrides, report=lines.append)
     assert "512 tokens on 1 device, each in 2 parts" in "\n".join(lines)

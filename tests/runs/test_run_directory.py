@@ -48,27 +48,32 @@ def test_folder_with_a_users_recipe_is_no_run(option, run, exp):
     assert snapshot(exp) == before
 
 
-def test_run_with_a_users_file_is_not_deleted(recipe, copy):
-    for name in (
-        "notes.md",
-        "vocabulary.model.txt",
-        ".hidden",
-    ):
-        (copy / name).write_text("years of work")
-        before = snapshot(copy)
-        with pytest.raises(ra.InputError, match=f"holds {name}"):
-            claim_run_directory(copy, recipe, overwrite=True)
-        assert snapshot(copy) == before
-        (copy / name).unlink()
-
-
-def test_run_with_a_link_to_elsewhere_is_not_deleted(recipe, copy, tmp_path):
-    elsewhere = tmp_path / "elsewhere"
-    (copy / "checkpoints").rename(elsewhere)
-    (copy / "checkpoints").symlink_to(elsewhere)
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("notes.md", "holds notes.md"),
+        ("vocabulary.model.txt", "holds vocabulary.model.txt"),
+        (".hidden", "holds .hidden"),
+        # A link to elsewhere.
+        ("checkpoints", "holds checkpoints, which no run"),
+        # As where held-out text of a run is what another trains on.
+        ("cache/held_out/train.source", "which the recipe reads"),
+    ],
+)
+def test_what_a_user_put_into_a_run_is_not_deleted(
+    name, message, recipe, copy, tmp_path
+):
+    path, elsewhere = copy / name, tmp_path / "elsewhere"
+    if path.exists():
+        path.rename(elsewhere)
+        path.symlink_to(elsewhere)
+    else:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(TEXT)
+    files = {"x": str(path)} if "cache" in name else {}
     before = snapshot(tmp_path)
-    with pytest.raises(ra.InputError, match="holds checkpoints, which no run"):
-        claim_run_directory(copy, recipe, overwrite=True)
+    with pytest.raises(ra.InputError, match=message):
+        claim_run_directory(copy, recipe, overwrite=True, files=files)
     assert snapshot(tmp_path) == before
 
 
@@ -78,17 +83,6 @@ def test_run_without_its_checkpoints_is_not_deleted(recipe, copy):
     with pytest.raises(ra.InputError, match="holds another run"):
         claim_run_directory(copy, recipe)
     assert snapshot(copy) == before
-
-
-def test_run_with_a_text_of_the_recipe_is_not_deleted(recipe, copy):
-    """As where held-out text of a run is what another trains on."""
-    text = copy / "cache" / "held_out" / "train.source"
-    text.parent.mkdir()
-    text.write_text(TEXT)
-    files = {"x": str(text)}
-    with pytest.raises(ra.InputError, match="which the recipe reads"):
-        claim_run_directory(copy, recipe, overwrite=True, files=files)
-    assert text.read_text() == TEXT
 
 
 def test_overwriting_leaves_nothing_of_a_run(recipe, trained, tmp_path):

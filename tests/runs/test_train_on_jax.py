@@ -16,10 +16,10 @@ import yaml
 import relative_attention as ra
 from tests.backend_numbers import numbers_on
 from tests.runs.conftest import assert_same_arrays
+from tests.runs.conftest import logs
 from tests.runs.conftest import start_command
+from tests.runs.conftest import wait_for
 from tests.runs.test_many_machines import free_addresses
-from tests.runs.test_many_machines import logs
-from tests.runs.test_many_machines import wait_for
 from tests.small_run import RECIPE
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -139,19 +139,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(
     assert (checkpoints / "stop-00000004").is_dir()
     resumed = on_jax("train", "--resume", output)
     assert resumed.returncode == 0, resumed.stderr
-    for name in (
-        "model.safetensors",
-        "checkpoints/step-00000006/model.safetensors",
-        "checkpoints/step-00000006/training.safetensors",
-    ):
-        assert (output / name).read_bytes() == (whole / name).read_bytes(), name
-    before, after = (
-        json.loads((folder / "history.json").read_text())
-        for folder in (whole, output)
-    )
-    for record, other in zip(before, after, strict=True):
-        for name in record.keys() - {"seconds", "tokens_per_second"}:
-            assert record[name] == other[name]
+    assert_same_run(output, whole)
     # TensorFlow would see other batches.
     status, _, error = run("train", "--resume", output, "training.steps=8")
     assert status != 0
@@ -194,9 +182,9 @@ def on_two_devices(texts, shared_recipe, tmp_path_factory):
 
 
 def assert_same_run(run, other):
-    for name in ("model.safetensors", "training.safetensors"):
-        file = f"{LAST}/{name}"
-        assert (run / file).read_bytes() == (other / file).read_bytes(), name
+    last = (f"{LAST}/{name}.safetensors" for name in ("model", "training"))
+    for file in ("model.safetensors", *last):
+        assert (run / file).read_bytes() == (other / file).read_bytes(), file
     for record, expected in zip(*map(history, (run, other)), strict=True):
         for name in expected.keys() - {"seconds", "tokens_per_second"}:
             assert record[name] == expected[name]
@@ -228,21 +216,6 @@ def test_two_devices_of_a_recipe_are_one(
         for folder in (on_two_devices, one)
     )
     assert scores == expected
-
-
-@needs_jax
-@pytest.mark.slow
-def test_a_run_on_two_devices_resumes_exactly(
-    on_two_devices, texts, shared_recipe, tmp_path
-):
-    output = tmp_path / "run"
-    train = ["train", shared_recipe, "--data", texts, "--output", output]
-    stopped = on_jax("--told-to-stop-at", 4, *train, XLA_FLAGS=TWO_DEVICES)
-    assert stopped.returncode != 0
-    assert (output / "checkpoints" / "stop-00000004").is_dir()
-    resumed = on_jax("train", "--resume", output, XLA_FLAGS=TWO_DEVICES)
-    assert resumed.returncode == 0, resumed.stderr
-    assert_same_run(output, on_two_devices)
 
 
 @needs_jax

@@ -3,8 +3,6 @@
 import json
 import re
 import shutil
-import signal
-import time
 
 import pytest
 import yaml
@@ -12,6 +10,9 @@ import yaml
 import relative_attention as ra
 from relative_attention.studies.runs import StudyRun
 from tests.runs.conftest import start_command
+from tests.runs.conftest import wait_for
+
+pytest_plugins = "tests.study_bench"
 
 
 @pytest.fixture
@@ -55,67 +56,32 @@ def test_record_of_another_recipe_is_refused(finished):
         finished.record()
 
 
-def small_study(recipe_file):
-    return {
-        "description": "Which positions?",
-        "recipe": str(recipe_file),
-        "overrides": {
-            "training.steps": 60,
-            "training.devices": 1,
-            "training.bleu_every": 0,
-            "training.save_every": 2,
-            "decoding.num_beams": 1,
-        },
-        "seeds": [1, 2],
-        "rows": [
-            {
-                "name": "sinusoidal",
-                "overrides": {"model.position_encoding": "sinusoidal"},
-            },
-            {"name": "relative", "compare_with": "sinusoidal"},
-        ],
-    }
-
-
 @pytest.mark.slow
-def test_study_is_resumed_and_no_run_repeated(recipe_file, corpus, tmp_path):
-    study, output = tmp_path / "positions.yaml", tmp_path / "out"
-    study.write_text(yaml.safe_dump(small_study(recipe_file)))
-    log = tmp_path / "log"
-    command = ["study", study, "--output", output, "--data", corpus]
-    begun = [output / "sinusoidal-1", output / "relative-1"]
-
-    def wait_until(condition):
-        deadline = time.monotonic() + 300
-        while not all(condition(run) for run in begun):
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.05)
-
-    def is_locked(run):
-        return (run / "run.lock").exists()
-
-    def checkpoints(run):
-        return set(run.glob("checkpoints/st*"))
+def test_killed_study_ends_its_runs_and_is_resumed(study_bench, tmp_path):
+    output, log = study_bench.output, tmp_path / "study.log"
+    study = output.with_name("positions.yaml")
+    command = ["study", study, "--output", output, "--data", study_bench.corpus]
+    command += ["training.steps=60", "training.bleu_every=0"]
+    command += ["training.save_every=2", "decoding.num_beams=1"]
+    begun = [output / "plain-1", output / "relative-1"]
 
     process = start_command(log, *command, "--jobs=2")
-    wait_until(checkpoints)
+    wait_for(
+        lambda: all(any(run.glob("checkpoints/st*")) for run in begun),
+        [process],
+        output,
+    )
     process.kill()
     process.wait()
     # No run goes on alone, unseen.
-    wait_until(lambda run: not is_locked(run))
+    wait_for(
+        lambda: not any((run / "run.lock").exists() for run in begun),
+        [],
+        output,
+    )
     for run in begun:
         text = run.with_name(f"{run.name}.log").read_text()
         assert "told to stop: saved after update" in text
-        assert not (run / "results.json").exists()
-    before = {run: checkpoints(run) for run in begun}
-    process = start_command(log, *command, "--jobs=2")
-    wait_until(lambda run: checkpoints(run) - before[run])
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=400) == 130
-    assert "Rerun the same command to resume" in log.read_text()
-    for run in begun:
-        # Nobody writes it any more, and it was not at its end.
-        assert not is_locked(run)
         assert not (run / "results.json").exists()
     process = start_command(log, *command, "--jobs=2")
     assert process.wait(timeout=400) == 0, log.read_text()
@@ -131,11 +97,3 @@ def test_study_is_resumed_and_no_run_repeated(recipe_file, corpus, tmp_path):
     content = json.loads((output / "positions.json").read_text())
     assert len(content["runs"]) == 4
     assert content["table"][1]["difference"]["num_seeds"] == 2
-    for run in output.iterdir():
-        if run.is_dir():
-            shutil.rmtree(run)
-    log.unlink()
-    process = start_command(log, *command)
-    assert process.wait(timeout=400) == 0, log.read_text()
-    assert page in log.read_text()
-    assert not [path for path in output.iterdir() if path.is_dir()]

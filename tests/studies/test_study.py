@@ -11,6 +11,7 @@ from relative_attention.studies.study import first_difference
 from relative_attention.zoo import studies_directory
 from relative_attention.zoo import zoo_studies
 
+NO_TEST = {"data.test_source": None, "data.test_target": None}
 STUDY = {
     "description": "Which positions?",
     "recipe": "RECIPE",
@@ -78,12 +79,7 @@ def test_study_makes_the_recipes_of_its_runs(recipe_file, tmp_path, recipe):
         ("overrides", {"training.minutes": 60}, "`training.minutes` must be n"),
         (
             "overrides",
-            {
-                "training.minutes": 60,
-                "training.early_stopping": 2,
-                "data.test_source": None,
-                "data.test_target": None,
-            },
+            {"training.minutes": 60, "training.early_stopping": 2, **NO_TEST},
             # All that is wrong.
             "minutes` must be null.*early_stopping` must be 0.*must name what"
             ".*`training.devices` 1, or",
@@ -95,7 +91,7 @@ def test_study_makes_the_recipes_of_its_runs(recipe_file, tmp_path, recipe):
         ),
         (
             "overrides",
-            {"data.test_source": None, "data.test_target": None},
+            NO_TEST,
             "`data.test_target` must name what the rows are compared on",
         ),
         ("axis", "model.position_encoding", "numbers.*which is 'sinusoidal'"),
