@@ -2,6 +2,8 @@
 
 import functools
 import json
+import math
+import pathlib
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Sequence
@@ -20,8 +22,11 @@ from benchmarks.training.paper_models import gigabytes
 from relative_attention.cli.benchmark import PEAK_TFLOPS
 from relative_attention.cli.benchmark import known_peak
 from relative_attention.errors import InputError
+from relative_attention.models import TransformerConfig
 from relative_attention.models import preset_config
+from relative_attention.models import presets
 from relative_attention.models import training_flops
+from relative_attention.models.weight_shapes import weight_shapes
 from relative_attention.recipes import find_recipe
 from relative_attention.zoo import find_model
 from relative_attention.zoo import scores_of_test_text
@@ -65,6 +70,60 @@ def models_table(folder: str) -> str:
         )
     header = ["model", "translates", "use", "size", "test BLEU"]
     return markdown_table(header, cells, texts=3)
+
+
+def presets_table() -> str:
+    """Returns a row for each preset, with its numbers."""
+    cells = []
+    for name in presets():
+        config = preset_config(name, vocabulary_size=_PRESET_PIECES)
+        shapes = dict(weight_shapes(config)).values()
+        cells.append(
+            [
+                f"`{name}`",
+                _positions_of(config),
+                config.hidden_dim,
+                config.intermediate_dim,
+                config.num_heads,
+                config.dropout,
+                f"{sum(map(math.prod, shapes)):,}",
+            ]
+        )
+    header = ["preset", "positions", "hidden", "feed-forward", "heads"]
+    return markdown_table([*header, "dropout", "parameters"], cells, texts=2)
+
+
+# What the pages count parameters with.
+_PRESET_PIECES = 32_768
+
+
+def _positions_of(config: TransformerConfig) -> str:
+    if config.position_encoding != "relative":
+        return str(config.position_encoding)
+    per_head = "" if config.share_relations_across_heads else ", per head"
+    return f"K = {config.max_relative_position}{per_head}"
+
+
+def card_table(name: str) -> str:
+    """Returns BLEU of a model's texts, with signatures, for its card."""
+    results = zoo_results(name)
+    scores = results.get("scores_of_weights") or results["scores"]
+    cells = []
+    for kind, key in (
+        ("cased, detokenized", "bleu"),
+        ("lowercased, Moses' tokenizer", "bleu_moses_lowercased"),
+    ):
+        validation, test = (
+            f"{scores[part][key]:.2f}" for part in ("validation", "test")
+        )
+        if key == "bleu" and name in zoo_models():
+            test = f"**{test}**"
+        signature = scores["test"][f"{key}_signature"].replace("|", "\\|")
+        cells.append([kind, f"`{signature}`", test, validation])
+    file = find_recipe(name).data.test_source or ""
+    text = f"`{pathlib.Path(file).stem}`" if "flickr" in file else "test text"
+    header = ["BLEU", "signature", text, "validation text"]
+    return markdown_table(header, cells, texts=2)
 
 
 def positions_gain_table() -> str:
@@ -319,6 +378,20 @@ def layer_over(base: str) -> Callable[[Result], str]:
     )
 
 
+def gpu_layer_over_keras(result: Result) -> str:
+    """Returns the layer's time over Keras' on a GPU, all lengths."""
+    seconds = {
+        (row["tokens"], row["kind"]): median(row["seconds"])
+        for row in result.rows
+        if row["part"] == "layer"
+    }
+    lengths = dict.fromkeys(tokens for tokens, _ in seconds)
+    return _range(
+        seconds[tokens, "relative"] / seconds[tokens, "keras"]
+        for tokens in lengths
+    )
+
+
 def step_over_sinusoidal(precision: str) -> Callable[[Result], str]:
     """Returns what computes a training step's time over that without."""
 
@@ -341,18 +414,10 @@ def first_translation_over_import(result: Result) -> str:
     return f"{median(ratios(ours, imports)):.2f}"
 
 
-def training_over_peer(result: Result) -> str:
-    """Returns the speed of training over OpenNMT-tf's."""
-    (row,) = (r for r in result.rows if r["engine"] == "relative, float32")
-    return f"{median(row['ratio_to_peer']):.2f}"
-
-
-def translation_over_peer(result: Result) -> str:
-    """Returns the speed of translating over OpenNMT-tf's, all cases."""
-    return _range(
-        median(row["ratio_to_base"])
-        for row in result.rows
-        if row["engine"] == _OURS
+def over_peer(key: str, ours: str) -> Callable[[Result], str]:
+    """Returns what reads an engine's speed over the peer's, all cases."""
+    return lambda result: _range(
+        median(row[key]) for row in result.rows if row["engine"] == ours
     )
 
 
@@ -360,30 +425,24 @@ def translation_over(ours: str, other: str) -> Callable[[Result], str]:
     """Returns what computes the speed of an engine over another's."""
 
     def over(result: Result) -> str:
-        cases: dict[tuple[int, int], dict[str, Row]] = {}
-        for row in result.rows:
-            case = cases.setdefault((row["num_beams"], row["batch_size"]), {})
-            case[row["engine"]] = row
         # Both ratios of a round are to the base of that round.
-        return _range(
-            median(
-                [
-                    one / two
-                    for one, two in zip(
-                        case[ours]["ratio_to_base"],
-                        case[other]["ratio_to_base"],
-                    )
-                ]
-            )
-            for case in cases.values()
+        one, two = (
+            {
+                (row["num_beams"], row["batch_size"]): row["ratio_to_base"]
+                for row in result.rows
+                if row["engine"] == engine
+            }
+            for engine in (ours, other)
         )
+        return _range(median(ratios(one[case], two[case])) for case in one)
 
     return over
 
 
 def _range(values: Iterable[float]) -> str:
-    low, *_, high = sorted(values)
-    return f"{low:.2f} to {high:.2f}"
+    found = list(values)
+    low, high = min(found), max(found)
+    return f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
 
 
 _Figure = tuple[Callable[..., str], Sequence[str]]
@@ -395,6 +454,7 @@ FIGURES: dict[str, _Figure] = {
         layer_over(KERAS),
         ["attention_speed_bfloat16"],
     ),
+    "gpu_layer_over_keras": (gpu_layer_over_keras, ["gpu"]),
     "layer_over_plain": (layer_over(PLAIN), ["attention_speed"]),
     **{
         f"step_over_sinusoidal{end}": (
@@ -410,31 +470,26 @@ FIGURES: dict[str, _Figure] = {
         first_translation_over_import,
         ["first_translation"],
     ),
-    "training_over_opennmt_tf": (training_over_peer, ["training_speed"]),
-    "translation_over_opennmt_tf": (
-        translation_over_peer,
-        ["translation_speed"],
+    "training_over_opennmt_tf": (
+        over_peer("ratio_to_peer", "relative, float32"),
+        ["training_speed"],
     ),
-    "translation_over_opennmt_tf_on_avx2": (
-        translation_over_peer,
-        ["translation_speed_avx2"],
-    ),
-    "ctranslate2_engine_over_direct": (
-        translation_over(_ENGINE, _DIRECT),
-        ["translation_speed"],
-    ),
-    "ctranslate2_engine_over_direct_in_int8": (
-        translation_over(*_INT8),
-        ["translation_speed"],
-    ),
-    "translation_over_ctranslate2": (
-        translation_over(_OURS, _DIRECT),
-        ["translation_speed"],
-    ),
-    "ctranslate2_engine_over_keras": (
-        translation_over(_ENGINE, _OURS),
-        ["translation_speed"],
-    ),
+    **{
+        f"translation_over_opennmt_tf{end}": (
+            over_peer("ratio_to_base", _OURS),
+            [f"translation_speed{file}"],
+        )
+        for end, file in (("", ""), ("_on_avx2", "_avx2"))
+    },
+    **{
+        name: (translation_over(*engines), ["translation_speed"])
+        for name, engines in {
+            "ctranslate2_engine_over_direct": (_ENGINE, _DIRECT),
+            "ctranslate2_engine_over_direct_in_int8": _INT8,
+            "translation_over_ctranslate2": (_OURS, _DIRECT),
+            "ctranslate2_engine_over_keras": (_ENGINE, _OURS),
+        }.items()
+    },
     **{
         f"hours_{name}": (_hours_on_h200(name), ["training_speed_h200"])
         for name in _PAPER_MODELS
@@ -468,6 +523,7 @@ TABLES: dict[str, _Figure] = {
     "opennmt_tf_quality": (speed.quality_table, ["opennmt_tf_quality"]),
     "positions": (speed.positions_table, ["joined_lines_positions"]),
     "positions_tatoeba": (speed.positions_table, ["joined_lines_tatoeba"]),
+    "joined_captions": (speed.joined_table, ["joined_lines_captions"]),
     "positions_gain": (positions_gain_table, []),
     "scores": (scores_table, []),
     "study_table1": (lambda: study_columns("table1", "german_english"), []),
@@ -492,5 +548,10 @@ TABLES: dict[str, _Figure] = {
         for pair in ("en_de", "de_en", "en_fr", "fr_en")
     },
     "models": (lambda: models_table(""), []),
+    "presets": (presets_table, []),
+    **{
+        f"card_{name}": (functools.partial(card_table, name), [])
+        for name in dict.fromkeys(name for name, *_ in _SCORED)
+    },
     "models_of_the_guide": (lambda: models_table("../../models/"), []),
 }

@@ -1,10 +1,13 @@
 """Tables of what benchmarks measured."""
 
+import re
+import statistics
+from collections.abc import Sequence
+
 from benchmarks.attention.attention_speed import ALL_SCORES
 from benchmarks.attention.attention_speed import KERAS
 from benchmarks.attention.attention_speed import PLAIN
 from benchmarks.attention.attention_speed import RELATIVE
-from benchmarks.decoding.joined_lines import means_over_seeds
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
 from benchmarks.harness.results import markdown_table
@@ -243,6 +246,33 @@ def positions_table(result: Result) -> str:
     header = ["", *("1 line" if n == 1 else f"{n} joined" for n in any_joined)]
     header += _ranges(list(any_words))
     return markdown_table(header, cells)
+
+
+def joined_table(result: Result) -> str:
+    """Returns BLEU of joined lines, and of the same lines one by one."""
+    cells = []
+    for score, how in (("bleu", "as one line"), ("bleu_apart", "line by line")):
+        found = means_over_seeds(result.rows, "lines", score)
+        for name, means in found.items():
+            shown = (f"{mean:.2f}" for mean in means.values())
+            cells.append([f"`{name}`, {how}", *shown])
+    return markdown_table(["lines joined", *map(str, means)], cells)
+
+
+def means_over_seeds(
+    rows: Sequence[Row], axis: str, score: str
+) -> dict[str, dict[int, float]]:
+    """Returns means of a score, by model without its seed, and by place."""
+    values: dict[str, dict[int, list[float]]] = {}
+    for row in rows:
+        if axis in row and score in row:
+            name = re.sub(r"-\d+$", "", row["model"])
+            places = values.setdefault(name, {})
+            places.setdefault(row[axis], []).append(row[score])
+    return {
+        name: {place: statistics.fmean(of) for place, of in places.items()}
+        for name, places in values.items()
+    }
 
 
 def _ranges(least: list[int]) -> list[str]:

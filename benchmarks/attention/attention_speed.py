@@ -28,15 +28,14 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks.harness.command import add_numbers
 from benchmarks.harness.command import benchmark
-from benchmarks.harness.command import positive_int
 from benchmarks.harness.engine import in_fresh_process
 from benchmarks.harness.engine import largest_resident_set
 from benchmarks.harness.engine import reset_largest_resident_set
 from benchmarks.harness.engine import show_progress
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.results import markdown_table
 from benchmarks.harness.results import median
 from benchmarks.harness.results import ratios
 from benchmarks.harness.results import spread
@@ -49,15 +48,9 @@ ALL_SCORES = "all_scores"
 UNKNOWN, KNOWN = GRAPHS = ("unknown", "known")
 PRECISIONS = ("float32", "mixed_bfloat16")
 
-# What is shown: of which figure the ratio, over which layer.
-_COLUMNS = {
-    "forward + backward, over no relations": ("backward", PLAIN),
-    "over Keras' layer": ("backward", KERAS),
-    "forward, over no relations": ("forward", PLAIN),
-    "peak memory, over Keras' layer": ("memory", KERAS),
-    "forward + backward, over all scores": ("backward", ALL_SCORES),
-    "peak memory, over all scores": ("memory", ALL_SCORES),
-}
+# What a row is of, and what it has.
+_NAMES = ("onednn", "precision", "graph", "encoding", "tokens")
+_FIGURES = ("forward", "backward", "memory")
 _LONG = 2048
 _WARM_UP_ROUNDS = 2
 
@@ -65,8 +58,7 @@ _WARM_UP_ROUNDS = 2
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     add = parser.add_argument
-    lengths = [16, 32, 64, 128, 256, 512, 1024, _LONG]
-    add("--lengths", type=positive_int, nargs="+", default=lengths)
+    add_numbers(parser, lengths=[16, 32, 64, 128, 256, 512, 1024, _LONG])
     add("--precision", nargs="+", default=PRECISIONS, choices=PRECISIONS)
     add("--encodings", nargs="+", default=["relative"], metavar="NAME")
     add(
@@ -94,21 +86,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
     add(
         "--onednn",
-        nargs="+",
-        default=["default"],
+        default="default",
         choices=["default", "off"],
-        help='"off" sets TF_ENABLE_ONEDNN_OPTS=0; both are two passes',
+        help='"off" sets TF_ENABLE_ONEDNN_OPTS=0',
     )
-    add("--rounds", type=positive_int, default=21)
     add("--cpu-time", action="store_true", help="measure processor time")
     add("--memory-only", action="store_true", help="measure no times")
-    add("--processes", type=positive_int, default=3)
-    add("--mask", default="none", choices=["none", "padding", "causal"])
+    add("--mask", default="none", choices=["none", "causal"])
     add("--dropout", type=float, default=0.0, help="of backward passes")
-    add("--distance", type=positive_int, default=16, metavar="K")
-    add("--batch-tokens", type=positive_int, default=2048)
-    add("--num-heads", type=positive_int, default=8)
-    add("--key-dim", type=positive_int, default=64)
+    add_numbers(parser, distance=16, batch_tokens=2048, num_heads=8)
+    add_numbers(parser, key_dim=64, rounds=21, processes=3, memory_calls=3)
     add(
         "--memory-length",
         type=int,
@@ -118,7 +105,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="peak memory is measured there, for those of --lengths "
         f"(default: {_LONG})",
     )
-    add("--memory-calls", type=positive_int, default=3)
 
 
 def make_passes(
@@ -172,12 +158,9 @@ def make_passes(
         )
         layer.build(shape)
 
-    def call(inputs: Tensor, mask: Tensor | None, **settings: Any) -> Tensor:
-        settings["use_causal_mask"] = is_causal
-        if kind == KERAS:
-            masks = {"query_mask": mask, "value_mask": mask}
-            return layer(inputs, inputs, **masks, **settings)
-        return layer(inputs, mask=mask, **settings)
+    def call(inputs: Tensor, training: bool) -> Tensor:
+        both = [inputs] * (2 if kind == KERAS else 1)
+        return layer(*both, use_causal_mask=is_causal, training=training)
 
     if backend == "jax":
         return _passes_on_jax(layer, call)
@@ -186,8 +169,6 @@ def make_passes(
     import tensorflow as tf
 
     signature = [tf.TensorSpec(shape, layer.compute_dtype)]
-    if options.mask == "padding":
-        signature.append(tf.TensorSpec(shape[:2], "bool"))
     # Without a signature, there is a graph for each length.
     is_any = graph == UNKNOWN or kind == ALL_SCORES
     return _passes_on_tensorflow(layer, call, signature if is_any else None)
@@ -202,13 +183,13 @@ def _passes_on_tensorflow(
 ) -> dict[str, Callable[..., Any]]:
     import tensorflow as tf
 
-    def forward(inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        return call(inputs, mask, training=False)
+    def forward(inputs: Tensor) -> Tensor:
+        return call(inputs, training=False)
 
-    def backward(inputs: Tensor, mask: Tensor | None = None) -> list[Tensor]:
+    def backward(inputs: Tensor) -> list[Tensor]:
         with tf.GradientTape() as tape:
             tape.watch(inputs)
-            outputs = call(inputs, mask, training=True)
+            outputs = call(inputs, training=True)
         return tape.gradient(
             outputs,
             [inputs, *layer.trainable_variables],
@@ -232,23 +213,19 @@ def _passes_on_jax(
     weights = layer.trainable_variables
     values = [weight.value for weight in weights]
 
-    def apply(
-        values: list, inputs: Tensor, *mask: Tensor, training: bool
-    ) -> Tensor:
+    def apply(values: list, inputs: Tensor, training: bool) -> Tensor:
         # The seed of dropout stays the same.
         with keras.StatelessScope(state_mapping=list(zip(weights, values))):
-            return call(inputs, *(mask or [None]), training=training)
+            return call(inputs, training)
 
     @jax.jit
-    def forward(values: list, *inputs: Tensor) -> Tensor:
-        return apply(values, *inputs, training=False)
+    def forward(values: list, inputs: Tensor) -> Tensor:
+        return apply(values, inputs, training=False)
 
     @jax.jit
-    def backward(values: list, inputs: Tensor, *mask: Tensor) -> Any:
+    def backward(values: list, inputs: Tensor) -> Any:
         outputs, pull_back = jax.vjp(
-            lambda values, inputs: apply(values, inputs, *mask, training=True),
-            values,
-            inputs,
+            lambda v, x: apply(v, x, training=True), values, inputs
         )
         return pull_back(outputs)
 
@@ -264,12 +241,12 @@ def _passes_on_torch(
     import torch
 
     @torch.no_grad()
-    def forward(inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        return call(inputs, mask, training=False)
+    def forward(inputs: Tensor) -> Tensor:
+        return call(inputs, training=False)
 
-    def backward(inputs: Tensor, mask: Tensor | None = None) -> Any:
+    def backward(inputs: Tensor) -> Any:
         inputs = inputs.detach().requires_grad_()
-        outputs = call(inputs, mask, training=True)
+        outputs = call(inputs, training=True)
         weights = [weight.value for weight in layer.trainable_variables]
         return torch.autograd.grad(
             outputs, [inputs, *weights], outputs.detach()
@@ -280,61 +257,50 @@ def _passes_on_torch(
 
 def make_inputs(
     options: argparse.Namespace, length: int, precision: str
-) -> list[Tensor]:
-    """Returns a batch for `make_passes`, with its padding mask if asked for."""
+) -> Tensor:
+    """Returns a batch for `make_passes`."""
     import keras
     import numpy as np
-    from keras import ops
 
     rows = max(1, options.batch_tokens // length)
     shape = (rows, length, options.num_heads * options.key_dim)
     values = np.random.default_rng(0).normal(size=shape)
     dtype = keras.dtype_policies.get(precision).compute_dtype
-    inputs = [ops.cast(values, dtype)]
-    if options.mask == "padding":
-        # Sentences of three quarters of the length and more.
-        lengths = np.linspace(length - length // 4, length, rows).astype(int)
-        mask = np.arange(length) < lengths[:, None]
-        inputs.append(ops.convert_to_tensor(mask))
-    return inputs
+    return keras.ops.cast(values, dtype)
 
 
 def measure(options: argparse.Namespace) -> list[Row]:
     """Returns a row for each graph and length, by the options."""
+    environment = {"TF_CPP_MIN_LOG_LEVEL": "2"}
+    if options.onednn == "off":
+        environment["TF_ENABLE_ONEDNN_OPTS"] = "0"
+    run = functools.partial(in_fresh_process, environment=environment)
     cases = list(
-        itertools.product(
-            options.onednn, options.precision, options.graphs, options.encodings
-        )
+        itertools.product(options.precision, options.graphs, options.encodings)
     )
     found: dict[Any, list[dict[str, Any]]] = {}
     for number in range(options.processes):
-        for onednn, precision, graph, encoding in cases:
+        for case in cases:
             show_progress(
-                f"process {number + 1} of {options.processes}: {precision}, "
-                f"{graph} lengths, {encoding}, oneDNN {onednn}"
+                f"process {number + 1} of {options.processes}: "
+                f"{', '.join(case)}"
             )
-            environment = {"TF_CPP_MIN_LOG_LEVEL": "2"}
-            if onednn == "off":
-                environment["TF_ENABLE_ONEDNN_OPTS"] = "0"
-            run = functools.partial(in_fresh_process, environment=environment)
-            case = (options, precision, graph, encoding)
             measured: dict[int, dict[str, Any]] = {
                 length: {} for length in options.lengths
             }
             if not options.memory_only:
-                measured = run(_times, *case)
+                measured = run(_times, options, *case)
             for length in measured.keys() & set(options.memory_length):
                 measured[length]["memory"] = {
-                    kind: [run(_peak_memory, kind, length, *case)]
+                    kind: [run(_peak_memory, kind, length, options, *case)]
                     for kind in options.kinds
                 }
             for length, figures in measured.items():
-                name = (onednn, precision, graph, encoding, length)
+                name = (options.onednn, *case, length)
                 found.setdefault(name, []).append(figures)
     show_progress()
-    names = ("onednn", "precision", "graph", "encoding", "tokens")
     return [
-        {**dict(zip(names, name)), **_figures(processes)}
+        {**dict(zip(_NAMES, name)), **_figures(processes)}
         for name, processes in found.items()
     ]
 
@@ -357,7 +323,7 @@ def _times(
         warm_up = 0 if is_long else _WARM_UP_ROUNDS
         for layer_passes in passes.values() if is_long else ():
             for function in layer_passes.values():
-                function(*[each[:, :2] for each in inputs])
+                function(inputs[:, :2])
         found[length] = {
             name: {kind: [] for kind in kinds} for name in passes[RELATIVE]
         }
@@ -365,7 +331,7 @@ def _times(
             for number in range(-warm_up, options.rounds):
                 first = number % len(kinds)
                 for kind in kinds[first:] + kinds[:first]:
-                    call = functools.partial(passes[kind][name], *inputs)
+                    call = functools.partial(passes[kind][name], inputs)
                     milliseconds = _call_time(call, clock)
                     if number >= 0:
                         times[kind].append(milliseconds)
@@ -403,15 +369,15 @@ def _peak_memory(
     backward = passes["backward"]
     inputs = make_inputs(options, length, precision)
     # Two tokens load what every layer needs.
-    _wait_for(backward(*[each[:, :2] for each in inputs]))
+    _wait_for(backward(inputs[:, :2]))
     if isinstance(backward, functools.partial):
         jitted: Any = backward.func
-        compiled = jitted.lower(*backward.args, *inputs).compile()
+        compiled = jitted.lower(*backward.args, inputs).compile()
         backward = functools.partial(compiled, *backward.args)
     reset_largest_resident_set()
     before = largest_resident_set()
     for _ in range(options.memory_calls):
-        _wait_for(backward(*inputs))
+        _wait_for(backward(inputs))
     # A page at least, as ratios are taken.
     return max(4096, largest_resident_set() - before)
 
@@ -438,49 +404,25 @@ def _figures(processes: Sequence[Mapping[str, Any]]) -> Row:
 
 
 def describe(result: Result) -> str:
-    """Returns the table of all rows, and how they were measured."""
-
-    def cell(row: Row, name: str, base: str) -> str:
-        ratio = row.get(name, {}).get("over", {}).get(base)
-        return "" if ratio is None else spread(ratio)
-
-    def middle(row: Row, name: str, unit: float) -> str:
-        if name not in row:
-            return ""
-        return f"{median(row[name]['median'][RELATIVE]) / unit:,.2f}"
-
-    columns = {
-        header: column
-        for header, column in _COLUMNS.items()
-        if any(cell(row, *column) for row in result.rows)
-    }
-
-    cells = [
-        [
-            f"{row['encoding']}, " * (row["encoding"] != RELATIVE)
-            + f"{row['graph']}, {row['precision']}"
-            + ", no oneDNN" * (row["onednn"] == "off"),
-            f"{row['tokens']:,}",
-            middle(row, "backward", 1),
-            middle(row, "memory", 1e9),
-            *(cell(row, *column) for column in columns.values()),
-        ]
-        for row in result.rows
-    ]
-    header = ["lengths", "T", "forward + backward, ms", "memory, GB", *columns]
-    options = result.options
-    return (
-        f"{markdown_table(header, cells)}\n\n"
-        f"Hidden {options['num_heads'] * options['key_dim']}, "
-        f"{options['num_heads']} heads, K = {options['distance']}, "
-        f"{options['batch_tokens']:,} tokens "
-        f"a batch, mask: {options['mask']}, dropout {options['dropout']}, "
-        f"implementation: {options['implementation']}; "
-        + "processor time; "
-        * options["cpu_time"]
-        + f"median of {options['rounds']} rounds, the middle one of "
-        f"{options['processes']} processes (least to greatest)."
-    )
+    """Returns the milliseconds or bytes of each row, and all ratios."""
+    lines = []
+    for row in result.rows:
+        names = [str(row[name]) for name in _NAMES]
+        for figure in _FIGURES:
+            if figure in row:
+                found = row[figure]
+                took = median(found["median"][RELATIVE])
+                over = [
+                    f"{spread(ratio)} over {base}"
+                    for base, ratio in found["over"].items()
+                ]
+                unit = "MB" if figure == "memory" else "ms"
+                took = took / 1e6 if figure == "memory" else took
+                lines.append(
+                    f"{', '.join(names)}, {figure}: {took:,.2f} {unit}, "
+                    + ", ".join(over)
+                )
+    return "\n".join(lines)
 
 
 main = benchmark(

@@ -15,8 +15,8 @@ import tempfile
 import time
 from collections.abc import Sequence
 
+from benchmarks.harness.command import add_numbers
 from benchmarks.harness.command import benchmark
-from benchmarks.harness.command import positive_int
 from benchmarks.harness.engine import ROOT
 from benchmarks.harness.engine import EngineError
 from benchmarks.harness.engine import round_robin
@@ -31,11 +31,8 @@ _TRANSLATE = "relative-attention translate"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the command."""
-    add = parser.add_argument
-    add("--model", default="multi30k_en_de_tiny_relative")
-    add("--sentence", default="A man rides a bike.")
-    add("--rounds", type=positive_int, default=5)
+    """Adds the option of the command."""
+    add_numbers(parser, rounds=5)
 
 
 def measure(options: argparse.Namespace) -> list[Row]:
@@ -45,12 +42,12 @@ def measure(options: argparse.Namespace) -> list[Row]:
         _IMPORT: ["-c", _IMPORT],
         _TRANSLATE: [
             *("-c", f"{program}sys.exit(main())"),
-            *("translate", options.model),
+            *("translate", "multi30k_en_de_tiny_relative"),
         ],
     }
     times = round_robin(
         list(commands),
-        lambda name: _times_of(commands[name], options.sentence),
+        lambda name: _times_of(commands[name]),
         options.rounds,
     )
     return [
@@ -63,22 +60,21 @@ def measure(options: argparse.Namespace) -> list[Row]:
     ]
 
 
-def _times_of(arguments: Sequence[str], sentence: str) -> tuple[float, float]:
+def _times_of(arguments: Sequence[str]) -> tuple[float, float]:
     """Returns how long a new Python takes, and how long it computes."""
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        # Without it, Python compiles a package at its first import alone.
-        if name != "PYTHONDONTWRITEBYTECODE"
-    }
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+    }
+    # Without it, Python compiles a package at its first import alone.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory() as folder:
         used = _processor_seconds()
         start = time.perf_counter()
         done = subprocess.run(
             [sys.executable, *arguments],
-            input=f"{sentence}\n",
+            input="A man rides a bike.\n",
             env=environment,
             cwd=folder,
             text=True,
@@ -97,28 +93,19 @@ def _processor_seconds() -> float:
 
 
 def describe(result: Result) -> str:
-    """Returns the table of both, and how they were measured."""
+    """Returns the table of both, with ratios of the same round."""
     base = result.rows[0]
+    names = ("seconds", "processor_seconds")
     cells = [
         [
             f"`{row['process']}`",
-            *(
-                text
-                for name in ("seconds", "processor_seconds")
-                for text in (
-                    spread(row[name]),
-                    spread(ratios(row[name], base[name])),
-                )
-            ),
+            *(spread(row[name]) for name in names),
+            *(spread(ratios(row[name], base[name])) for name in names),
         ]
         for row in result.rows
     ]
-    header = ["process", "seconds", "ratio", "processor seconds", "ratio"]
-    return (
-        markdown_table(header, cells)
-        + f"\n\nOne sentence, {result.options['model']}, "
-        f"{result.options['rounds']} rounds, median (least to greatest)."
-    )
+    header = ["process", "seconds", "processor seconds", "ratio", "ratio"]
+    return markdown_table(header, cells)
 
 
 main = benchmark(

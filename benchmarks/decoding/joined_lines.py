@@ -8,21 +8,17 @@ installed:
     python -m benchmarks.decoding.joined_lines MODEL ... \\
         --source test.en --reference test.de
 
-The first table has BLEU, and its share of that of single lines. The row
-"apart" of a model has the translations of single lines, joined before they are
-scored: what a perfect splitter would give. With `--split-sentences` the row
-"split" has the joined lines as `translate` translates them by default.
-The text is always the same one: lines that are left over at its end make a
-shorter last line. The second table has BLEU of single lines by their number of
-words. Both have the mean of the seeds of a study, whose runs are `ROW-SEED`.
-`--picture` draws the first one.
+The first table has BLEU, and that of the translations of single lines, joined
+before they are scored: what a perfect splitter would give. The text is always
+the same one: lines that are left over at its end make a shorter last line. The
+second table also has BLEU of single lines by their number of words. Both have
+the mean of the seeds of a study, whose runs are `ROW-SEED`. `--picture` draws
+the first one.
 """
 
 import argparse
 import itertools
 import pathlib
-import re
-import statistics
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -34,7 +30,9 @@ from benchmarks.harness.command import read_texts
 from benchmarks.harness.engine import show_progress
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.results import markdown_table
+from benchmarks.speed_tables import joined_table
+from benchmarks.speed_tables import means_over_seeds
+from benchmarks.speed_tables import positions_table
 from relative_attention.plot.figure import check_matplotlib
 from relative_attention.plot.figure import make_figure
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
@@ -56,7 +54,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
     rows = [
         row
         for model in [options.model, *options.others]
-        for row in _measure_model(model, sources, references, options)
+        for row in _measure_model(model, sources, references)
     ]
     if options.picture:
         ra.plot.save_figure(joined_figure(rows), options.picture)
@@ -67,7 +65,6 @@ def _measure_model(
     model: str,
     sources: Sequence[str],
     references: Sequence[str],
-    options: argparse.Namespace,
 ) -> list[Row]:
     translator = ra.load_translator(model)
     name = pathlib.Path(model).name
@@ -82,11 +79,6 @@ def _measure_model(
             else translator.translate(joined, split_sentences=False),
             "bleu_apart": _join(apart, lines),
         }
-        if options.split_sentences:
-            translator.source_language = options.split_sentences
-            texts["bleu_split"] = translator.translate(
-                joined, split_sentences=True
-            )
         bleu = {how: ra.corpus_bleu(t, expected) for how, t in texts.items()}
         rows.append(
             {
@@ -137,51 +129,8 @@ def _join(texts: Sequence[str], lines: int) -> list[str]:
 
 
 def describe(result: Result) -> str:
-    """Returns the two tables."""
-    (first, *_) = result.rows
-    return "\n\n".join(
-        [
-            joined_table(result),
-            words_table(result),
-            f"{first['sentences']:,} lines; {first['signature']}",
-        ]
-    )
-
-
-def joined_table(result: Result) -> str:
-    """Returns BLEU of joined lines, and its share of that of single ones."""
-    cells = []
-    for name, means in means_over_seeds(result.rows, "lines", "bleu").items():
-        joined = [
-            f"{mean:.2f} ({mean / (means[1] or 1):.2f})"
-            for mean in means.values()
-        ]
-        cells.append([name, *joined])
-        for how in ("apart", "split"):
-            others = means_over_seeds(result.rows, "lines", f"bleu_{how}")
-            if name in others:
-                means = others[name]
-                cells.append([how, *(f"{m:.2f}" for m in means.values())])
-    return markdown_table(["lines joined", *map(str, _LINES)], cells)
-
-
-def words_table(result: Result) -> str:
-    """Returns BLEU of single lines by their number of words."""
-    numbers = {
-        row["least_words"]: row["sentences"]
-        for row in result.rows
-        if "least_words" in row
-    }
-    header = [
-        "words",
-        *(f"from {n} ({count:,} lines)" for n, count in numbers.items()),
-    ]
-    groups = means_over_seeds(result.rows, "least_words", "bleu")
-    cells = [
-        [name, *(f"{mean:.2f}" for mean in means.values())]
-        for name, means in groups.items()
-    ]
-    return markdown_table(header, cells)
+    """Returns BLEU by lines joined, also line by line, and by words."""
+    return f"{joined_table(result)}\n\n{positions_table(result)}"
 
 
 def joined_figure(rows: Sequence[Row]) -> "Figure":
@@ -216,29 +165,10 @@ def joined_figure(rows: Sequence[Row]) -> "Figure":
     return figure
 
 
-def means_over_seeds(
-    rows: Sequence[Row], axis: str, score: str
-) -> dict[str, dict[int, float]]:
-    """Returns means of a score, by model without its seed, and by place."""
-    values: dict[str, dict[int, list[float]]] = {}
-    for row in rows:
-        if axis in row and score in row:
-            name = re.sub(r"-\d+$", "", row["model"])
-            places = values.setdefault(name, {})
-            places.setdefault(row[axis], []).append(row[score])
-    return {
-        name: {place: statistics.fmean(of) for place, of in places.items()}
-        for name, places in values.items()
-    }
-
-
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_text_arguments(parser)
     parser.add_argument(
         "others", nargs="*", metavar="model", help="further models"
-    )
-    parser.add_argument(
-        "--split-sentences", metavar="LANGUAGE", help="the language to split"
     )
     parser.add_argument(
         "--picture", metavar="FILE.png", help="also draw the first table"

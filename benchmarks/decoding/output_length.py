@@ -14,10 +14,10 @@ import time
 import numpy as np
 
 import relative_attention as ra
+from benchmarks.harness.command import add_model
+from benchmarks.harness.command import add_numbers
 from benchmarks.harness.command import benchmark
-from benchmarks.harness.command import positive_int
 from benchmarks.harness.engine import round_robin
-from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
 from benchmarks.speed_tables import output_length_table
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
@@ -29,13 +29,9 @@ _FIRST_PIECE = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    add = parser.add_argument
-    add("model", help="a model directory, or a name of the zoo")
-    lengths = [16, 64, 256, 1024]
-    add("--lengths", type=positive_int, nargs="+", default=lengths)
-    add("--beams", type=positive_int, nargs="+", default=[1, 4])
-    add("--batch-size", type=positive_int, default=8)
-    add("--rounds", type=positive_int, default=5)
+    add_model(parser)
+    add_numbers(parser, lengths=[16, 64, 256, 1024], beams=[1, 4])
+    add_numbers(parser, batch_size=8, rounds=5)
 
 
 def measure(options: argparse.Namespace) -> list[Row]:
@@ -83,23 +79,13 @@ def _tokens_per_second(
     return float(np.prod(np.shape(results["token_ids"])) / seconds)
 
 
-def describe(result: Result) -> str:
-    """Returns the table of the page, and how it was measured."""
-    options = result.options
-    return (
-        f"{output_length_table(result)}\n\n"
-        f"Output tokens a second, batches of {options['batch_size']} sentences "
-        f"of {_SOURCE_LENGTH} tokens, median of {options['rounds']} rounds."
-    )
-
-
 main = benchmark(
     "decoding.output_length",
     __doc__,
     "runs/mine",
     add_arguments,
     measure,
-    describe,
+    output_length_table,
 )
 
 if __name__ == "__main__":

@@ -20,28 +20,20 @@ def make_package(folder: str, **loading: Any) -> Translate:
     """Returns what translates with this package's `Translator`.
 
     Args:
-        folder: A model directory, or a name of the zoo.
+        folder: A model folder, or the name of a bundled model.
         **loading: Arguments of `load_translator`, such as `engine`.
     """
     import relative_attention as ra
 
-    translator = ra.load_translator(folder, length_penalty=0.6, **loading)
-    # A batch is what the order says it is.
-    translator.batch_tokens = sys.maxsize
+    translator = ra.load_translator(folder, **loading)
 
-    def translate(lines: list[str], num_beams: int) -> list[str]:
+    def translate(lines: list[str], num_beams: int | None) -> list[str]:
+        if num_beams is None:  # As `Translator` does by default.
+            return translator.translate(lines)
         translator.num_beams = num_beams
         return translator.translate(lines, split_sentences=False)
 
     return translate
-
-
-def make_default(folder: str) -> Translate:
-    """Returns what translates with a `Translator` as it is loaded."""
-    import relative_attention as ra
-
-    translator = ra.load_translator(folder)
-    return lambda lines, _: translator.translate(lines)
 
 
 def make_saved_model(folder: str) -> Translate:
@@ -92,7 +84,6 @@ def make_ctranslate2(folder: str, num_threads: int) -> Translate:
 
 _ENGINES: dict[str, Callable[..., Translate]] = {
     "package": make_package,
-    "default": make_default,
     "saved_model": make_saved_model,
     "ctranslate2": make_ctranslate2,
 }

@@ -9,9 +9,9 @@ checkout, with the package and its extra `ctranslate2` installed:
     python -m benchmarks.decoding.translation_speed MODEL \\
         --source test.en --peer opennmt-tf
 
-The model must have the architecture of `transformer_small_relative` for the
-peer, which gets its own virtual environment on first use (Python 3.11 or
-older).
+For the peer the model must have relative positions, one table per layer, and
+normalize first. The peer gets its own virtual environment on first use (Python
+3.11 or older).
 
 Every engine is a separate process; they take turns, a whole text each, and
 what is compared was measured in the same round. Sentences come sorted by
@@ -22,11 +22,12 @@ of the process, as the system counts it, over everything it was asked for.
 """
 
 import argparse
-import dataclasses
+import functools
 import importlib.util
 import json
 import os
 import pathlib
+import sys
 import tempfile
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -36,17 +37,16 @@ import relative_attention as ra
 from benchmarks.decoding.translation_engine import command as engine_of
 from benchmarks.harness import opennmt_tf
 from benchmarks.harness.command import absolute_model
+from benchmarks.harness.command import add_model
+from benchmarks.harness.command import add_numbers
 from benchmarks.harness.command import benchmark
-from benchmarks.harness.command import positive_int
 from benchmarks.harness.command import read_sentences
 from benchmarks.harness.engine import in_fresh_process
 from benchmarks.harness.engine import round_robin
 from benchmarks.harness.engine import running_engines
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.results import median
 from benchmarks.harness.results import ratios
-from benchmarks.harness.results import spread
 from benchmarks.speed_tables import translation_table
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 
@@ -57,16 +57,6 @@ DIRECT = "CTranslate2, {}"
 ENGINE = "--engine ctranslate2, {}"
 
 _LENGTH_PENALTY = 0.6
-_PEER_PRESET = "transformer_small_relative"
-# What the weights of a model do not depend on.
-_ANY_VALUE = (
-    "vocabulary_size",
-    "dropout",
-    "attention_dropout",
-    "intermediate_dropout",
-    "implementation",
-    "max_length",
-)
 # OpenNMT-tf's ids of the end of sentence and of the token that starts
 # translations are each the other's here.
 _OPENNMT_TF_IDS = {1: 2, 2: 1}
@@ -79,21 +69,12 @@ Turn = dict[str, Any]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    add = parser.add_argument
-    add("model", help="a model directory, or a name of the zoo")
-    add("--source", metavar="FILE", required=True)
-    add("--sentences", type=positive_int, default=1000)
-    add(
-        "--single",
-        type=positive_int,
-        default=50,
-        help="sentences that are translated one by one (default: 50)",
-    )
-    sizes = [1, 32, 256]
-    add("--batch-sizes", type=positive_int, nargs="+", default=sizes)
-    add("--beams", type=positive_int, nargs="+", default=[1, 4])
-    add("--rounds", type=positive_int, default=3)
-    add("--threads", type=positive_int, default=os.cpu_count())
+    add_model(parser)
+    parser.add_argument("--source", metavar="FILE", required=True)
+    add_numbers(parser, batch_sizes=[1, 32, 256], beams=[1, 4])
+    # How many are translated, and how many one by one.
+    add_numbers(parser, sentences=1000, single=50)
+    add_numbers(parser, rounds=3, threads=os.cpu_count())
     opennmt_tf.add_peer_arguments(parser)
 
 
@@ -107,16 +88,15 @@ def measure(options: argparse.Namespace) -> list[Row]:
         )
     peer_python = None
     if options.peer:
-        # What needs TensorFlow is done in a process that ends.
-        in_fresh_process(check_peer_architecture, options.model)
         peer_python = opennmt_tf.prepare_environment(options.peer_environment)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        commands, mean_tokens = in_fresh_process(
+        # What needs TensorFlow is done in a process that ends.
+        commands = in_fresh_process(
             prepare_engines, options, lines, peer_python, folder
         )
         turns, memory = _take_turns(commands, len(lines), options, folder)
-    return _rows(turns, memory, mean_tokens)
+    return _rows(turns, memory)
 
 
 def _take_turns(
@@ -155,7 +135,6 @@ def _take_turns(
 def _rows(
     turns: Mapping[Case, Sequence[Turn]],
     memory: Mapping[str, int],
-    mean_tokens: float,
 ) -> list[Row]:
     """Returns a row for each case."""
     base = opennmt_tf.NAME if opennmt_tf.NAME in memory else OURS
@@ -169,7 +148,6 @@ def _rows(
                 "num_beams": beams,
                 "batch_size": size,
                 "sentences_per_second": speeds,
-                "output_tokens_per_second": median(speeds) * mean_tokens,
                 "base": base,
                 "ratio_to_base": ratios(speeds, others),
                 "peak_memory_bytes": memory[name],
@@ -196,65 +174,12 @@ def describe(result: Result) -> str:
         f"{row['same_as_ours']:,} of {row['sentences']:,} translations of "
         f"{row['engine']} are those of {OURS}."
         for row in result.rows
-        if row["same_as_ours"] is not None
-        and row["batch_size"] > 1
-        and row["engine"] != OURS
+        if row["same_as_ours"] is not None and row["engine"] != OURS
     ]
-    options = result.options
-    return "\n".join(
-        [
-            f"{translation_table(result)}\n",
-            *same,
-            *_engine_lines(result),
-            f"Sentences a second and the ratio to {result.rows[0]['base']}, "
-            f"median of {options['rounds']} rounds, "
-            f"{max(row['sentences'] for row in result.rows):,} sentences "
-            f"({options['single']} one by one).",
-        ]
-    )
-
-
-def _engine_lines(result: Result) -> list[str]:
-    """Compares the package's engine with direct calls, in the same round."""
-    speeds = {
-        (row["engine"], row["num_beams"], row["batch_size"]): row[
-            "sentences_per_second"
-        ]
-        for row in result.rows
-    }
-    lines = []
-    for (name, beams, size), direct in speeds.items():
-        dtype = name.removeprefix(DIRECT.format(""))
-        ours = speeds.get((ENGINE.format(dtype), beams, size))
-        if ours is not None and dtype != name:
-            lines.append(
-                f"beam {beams}, batch {size}, {dtype}: --engine ctranslate2 "
-                f"takes {spread(ratios(direct, ours))} of the time of direct "
-                "calls."
-            )
-    return lines
+    return "\n".join([f"{translation_table(result)}\n", *same])
 
 
 # === Engines ===
-
-
-def check_peer_architecture(model: str) -> None:
-    """Checks that the peer has a model of this architecture."""
-    load_tensorflow_quietly()
-    config = dataclasses.asdict(ra.load_translator(model).model.config)
-    preset = ra.Transformer.from_preset(_PEER_PRESET, vocabulary_size=1)
-    expected = dataclasses.asdict(preset.config)
-    differing = [
-        f"{name}={config[name]!r} instead of {value!r}"
-        for name, value in expected.items()
-        if name not in _ANY_VALUE and config[name] != value
-    ]
-    if differing:
-        raise ra.InputError(
-            f"With `--peer`, the model must have the architecture of "
-            f"{_PEER_PRESET}. Received: {model} with {', '.join(differing)}. "
-            "Leave `--peer` out, or give another model."
-        )
 
 
 def prepare_engines(
@@ -262,12 +187,11 @@ def prepare_engines(
     lines: Sequence[str],
     peer_python: str | None,
     folder: pathlib.Path,
-) -> tuple[dict[str, list[str]], float]:
+) -> dict[str, list[str]]:
     """Exports a model for every engine, and writes the text, longest first.
 
     Returns:
-        A pair: the command lines by the names of engines, and the mean number
-        of tokens of the package's translation of a sentence.
+        The command lines by the names of engines.
     """
     load_tensorflow_quietly()
     translator = ra.load_translator(
@@ -277,15 +201,21 @@ def prepare_engines(
     order = sorted(range(len(lines)), key=lambda i: -len(encoded[i]))
     sentences = folder / "sentences.json"
     sentences.write_text(json.dumps([lines[i] for i in order]))
-    found = translator.search(lines)
-    num_tokens = sum(len(translation.token_ids) for translation in found)
-    model = absolute_model(options.model)
+    ours = functools.partial(
+        engine_of,
+        "package",
+        sentences,
+        folder=absolute_model(options.model),
+        length_penalty=_LENGTH_PENALTY,
+        # A batch is what the order says it is.
+        batch_tokens=sys.maxsize,
+    )
     exported = folder / "saved_model"
     for num_beams in options.beams:
         translator.num_beams = num_beams
         ra.export_saved_model(translator, f"{exported}_{num_beams}")
     commands = {
-        OURS: engine_of("package", sentences, folder=model),
+        OURS: ours(),
         SAVED_MODEL: engine_of("saved_model", sentences, folder=str(exported)),
     }
     for dtype in ("float32", "int8"):
@@ -297,13 +227,8 @@ def prepare_engines(
             folder=str(exported),
             num_threads=options.threads,
         )
-        commands[ENGINE.format(dtype)] = engine_of(
-            "package",
-            sentences,
-            folder=model,
-            engine="ctranslate2",
-            dtype=dtype,
-            threads=options.threads,
+        commands[ENGINE.format(dtype)] = ours(
+            engine="ctranslate2", dtype=dtype, threads=options.threads
         )
     if peer_python is not None:
         rows = [
@@ -315,11 +240,12 @@ def prepare_engines(
         commands[opennmt_tf.NAME] = opennmt_tf.opennmt_tf_command(
             peer_python,
             "translate",
+            sizes=opennmt_tf.sizes_of(translator.model.config),
             weights=_write_peer_model(translator.model, folder / "opennmt_tf"),
             sentences=str(ids),
             length_penalty=_LENGTH_PENALTY,
         )
-    return commands, num_tokens / len(found)
+    return commands
 
 
 def _write_peer_model(model: "ra.Transformer", folder: pathlib.Path) -> str:

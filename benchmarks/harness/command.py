@@ -28,31 +28,45 @@ def positive_int(text: str) -> int:
     raise argparse.ArgumentTypeError(f"must be positive. Received: {text}.")
 
 
+def add_numbers(
+    parser: argparse.ArgumentParser, **defaults: int | list[int] | None
+) -> None:
+    """Adds an option for each number, or list of numbers, all positive."""
+    for name, default in defaults.items():
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=positive_int,
+            nargs="+" if isinstance(default, list) else None,
+            default=default,
+            metavar="NUMBER",
+            help="default: %(default)s" if default else None,
+        )
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Adds the model that is measured."""
+    parser.add_argument("model", help="a model folder, or a bundled model")
+
+
 def add_text_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds a model, and texts that it is measured with."""
-    add = parser.add_argument
-    add("model", help="a model directory, or a name of the zoo")
-    add("--source", required=True, metavar="FILE")
-    add("--reference", required=True, metavar="FILE")
-    add(
-        "--sentences",
-        type=positive_int,
-        metavar="NUMBER",
-        help="the first so many lines (default: all)",
-    )
+    add_model(parser)
+    for name in ("--source", "--reference"):
+        parser.add_argument(name, required=True, metavar="FILE")
+    # The first so many lines, or all.
+    add_numbers(parser, sentences=None)
 
 
-def read_texts(options: argparse.Namespace) -> tuple[list[str], list[str]]:
+def read_texts(options: argparse.Namespace) -> list[list[str]]:
     """Returns the lines of `--source` and `--reference`."""
-    source, reference = (
-        list(read_lines(path))[: options.sentences]
+    return [
+        read_sentences(path, options.sentences)
         for path in (options.source, options.reference)
-    )
-    return source, reference
+    ]
 
 
-def read_sentences(path: str, count: int) -> list[str]:
-    """Returns the first lines of a text.
+def read_sentences(path: str, count: int | None) -> list[str]:
+    """Returns the first lines of a text, or all.
 
     Raises:
         InputError: If the file cannot be read or is empty.

@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
-from collections.abc import Sequence
 from typing import Any
 
 import relative_attention as ra
@@ -23,7 +22,6 @@ NAME = "OpenNMT-tf 2.32.0"
 _REQUIREMENTS = {"OpenNMT-tf": "2.32.0", "tensorflow": "2.13.1"}
 # The newest Python that TensorFlow 2.13 has wheels for.
 _NEWEST_PYTHON = (3, 11)
-_CHARACTERS_OF_ERROR = 2000
 
 # What engines of training run in.
 ENVIRONMENT = {
@@ -58,6 +56,21 @@ def opennmt_tf_command(python: str, task: str, **arguments: Any) -> list[str]:
     return engine_command(module, {"task": task, **arguments}, python)
 
 
+def sizes_of(config: "ra.TransformerConfig") -> dict[str, Any]:
+    """Returns the arguments of `make_model` of `opennmt_tf_engine`."""
+    return {
+        "num_layers": config.num_encoder_layers,
+        "num_units": config.hidden_dim,
+        "num_heads": config.num_heads,
+        "ffn_inner_dim": config.intermediate_dim,
+        "maximum_relative_position": config.max_relative_position,
+        "dropout": config.dropout,
+        # As `dropout` of this package: embeddings and outputs of sublayers.
+        "attention_dropout": config.attention_dropout,
+        "ffn_dropout": config.intermediate_dropout,
+    }
+
+
 def prepare_environment(folder: str) -> str:
     """Makes OpenNMT-tf's virtual environment, unless it is there.
 
@@ -75,14 +88,26 @@ def prepare_environment(folder: str) -> str:
         return str(python)
     print(f"Installing {NAME} in {folder} (a few minutes) ...", flush=True)
     pins = [f"{name}=={version}" for name, version in _REQUIREMENTS.items()]
-    _run([_base_python(), "-m", "venv", folder])
-    _run([str(python), "-m", "pip", "install", "--quiet", *pins])
-    if not _is_installed(python):
-        raise ra.InputError(
-            f"{' and '.join(pins)} are not in {folder} after their "
-            "installation. Remove the folder and try again."
-        )
+    for command in (
+        [_base_python(), "-m", "venv", folder],
+        [str(python), "-m", "pip", "install", "--quiet", *pins],
+    ):
+        if subprocess.run(command).returncode:
+            raise ra.InputError(f"`{' '.join(command)}` failed: see above.")
     return str(python)
+
+
+def _base_python() -> str:
+    """Returns a Python that the environment can be made with."""
+    if sys.version_info[:2] <= _NEWEST_PYTHON:
+        return sys.executable
+    name = "python" + ".".join(map(str, _NEWEST_PYTHON))
+    if python := shutil.which(name):
+        return python
+    raise ra.InputError(
+        f"{NAME} needs {name}, which is not on the path. Install it, or make "
+        "the environment elsewhere and pass `--peer-environment`."
+    )
 
 
 def write_vocabulary(path: pathlib.Path, size: int) -> None:
@@ -192,26 +217,3 @@ def _is_installed(python: pathlib.Path) -> bool:
     except OSError:
         return False
     return answer.stdout.split() == list(_REQUIREMENTS.values())
-
-
-def _base_python() -> str:
-    """Returns a Python that the environment can be made with."""
-    if sys.version_info[:2] <= _NEWEST_PYTHON:
-        return sys.executable
-    name = "python" + ".".join(map(str, _NEWEST_PYTHON))
-    if python := shutil.which(name):
-        return python
-    raise ra.InputError(
-        f"{NAME} needs {name}, which is not on the path. Install it, or make "
-        "the environment elsewhere and pass `--peer-environment`."
-    )
-
-
-def _run(command: Sequence[str]) -> None:
-    """Runs a command that makes the environment."""
-    answer = subprocess.run(command, capture_output=True, text=True)
-    if answer.returncode:
-        raise ra.InputError(
-            f"`{' '.join(command)}` failed:\n"
-            f"{answer.stderr[-_CHARACTERS_OF_ERROR:]}"
-        )

@@ -27,25 +27,14 @@ Search = Callable[[np.ndarray, np.ndarray], tuple[tf.Tensor, tf.Tensor]]
 
 
 def make_model(**sizes: Any) -> opennmt.models.Transformer:
-    """Returns a model of the architecture of `transformer_small_relative`.
+    """Returns a model of the architecture of this package's.
 
-    Attention and output have no bias there, so they have none here.
+    Attention and output have no bias here, so they have none there.
 
     Args:
-        **sizes: Arguments of `Transformer` that differ.
+        **sizes: Arguments of `Transformer`.
     """
-    arguments = {
-        "num_layers": 3,
-        "num_units": 256,
-        "num_heads": 4,
-        "ffn_inner_dim": 1024,
-        "maximum_relative_position": 16,
-        "dropout": 0.1,
-        "attention_dropout": 0.1,
-        "ffn_dropout": 0.1,
-        **sizes,
-    }
-    width = arguments["num_units"]
+    width = sizes["num_units"]
     return opennmt.models.Transformer(
         source_inputter=opennmt.inputters.WordEmbedder(embedding_size=width),
         target_inputter=opennmt.inputters.WordEmbedder(embedding_size=width),
@@ -53,7 +42,7 @@ def make_model(**sizes: Any) -> opennmt.models.Transformer:
         output_layer_bias=False,
         position_encoder_class=None,
         share_embeddings=opennmt.models.EmbeddingsSharingLevel.ALL,
-        **arguments,
+        **sizes,
     )
 
 
@@ -89,10 +78,10 @@ class StepTimer(opennmt.training.TrainingStats):
             raise SystemExit
 
 
-def train(config: dict[str, Any]) -> None:
+def train(sizes: dict[str, Any], config: dict[str, Any]) -> None:
     """Trains by a configuration of OpenNMT-tf whenever it is its turn."""
     opennmt.training.TrainingStats = StepTimer
-    opennmt.Runner(make_model(), config).train()
+    opennmt.Runner(make_model(**sizes), config).train()
 
 
 # === Training to the end ===
@@ -124,10 +113,12 @@ def train_and_translate(
 # === Translating in turns ===
 
 
-def load_model(weights: str, num_beams: int, length_penalty: float) -> Any:
+def load_model(
+    sizes: dict[str, Any], weights: str, num_beams: int, length_penalty: float
+) -> Any:
     """Returns OpenNMT-tf's model with the weights of `translation_speed`."""
     vocabulary = str(pathlib.Path(weights).with_name("vocabulary"))
-    model = make_model()
+    model = make_model(**sizes)
     model.initialize(
         {"source_vocabulary": vocabulary, "target_vocabulary": vocabulary},
         params={"beam_width": num_beams, "length_penalty": length_penalty},
@@ -180,10 +171,13 @@ def translate_rows(
     return time.perf_counter() - start, num_tokens
 
 
-def translate(weights: str, sentences: str, length_penalty: float) -> None:
+def translate(
+    sizes: dict[str, Any], weights: str, sentences: str, length_penalty: float
+) -> None:
     """Translates the text whenever it is the turn of this process.
 
     Args:
+        sizes: A dict, see `make_model`.
         weights: The path of the weights.
         sentences: The path of a JSON list of lists of ids.
         length_penalty: A float.
@@ -196,7 +190,7 @@ def translate(weights: str, sentences: str, length_penalty: float) -> None:
         order = json.loads(line)
         beams = order["num_beams"]
         if beams not in searches:
-            model = load_model(weights, beams, length_penalty)
+            model = load_model(sizes, weights, beams, length_penalty)
             searches[beams] = compile_search(model)
         chosen = rows[: order["num_sentences"]]
         seconds, num_tokens = translate_rows(

@@ -16,35 +16,42 @@ the server gained between these two counts is reported.
 """
 
 import argparse
+import concurrent.futures
+import contextlib
+import http.client
 import json
 import pathlib
 import random
+import re
 import statistics
+import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 from benchmarks.decoding.translation_engine import command as engine_of
 from benchmarks.harness.command import absolute_model
+from benchmarks.harness.command import add_model
+from benchmarks.harness.command import add_numbers
 from benchmarks.harness.command import benchmark
-from benchmarks.harness.command import positive_int
 from benchmarks.harness.command import read_sentences
+from benchmarks.harness.engine import ROOT
 from benchmarks.harness.engine import Engine
+from benchmarks.harness.engine import EngineError
+from benchmarks.harness.engine import anonymous_memory
 from benchmarks.harness.engine import round_robin
 from benchmarks.harness.engine import running_engines
 from benchmarks.harness.engine import show_progress
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.results import markdown_table
 from benchmarks.harness.results import median
 from benchmarks.harness.results import ratios
-from benchmarks.harness.results import spread
-from benchmarks.serving.server import MODEL
-from benchmarks.serving.server import ServerProcess
-from benchmarks.serving.server import ask_server
-from benchmarks.serving.server import running_server
+from benchmarks.speed_tables import load_table
 
 # The name, and the size of a batch or the number of clients.
 Case = tuple[str, int]
@@ -53,10 +60,10 @@ Turn = dict[str, Any]
 TRANSLATOR = "Translator"
 SERVER = "server"
 # The bars: the part of the translator's rate with many clients, milliseconds
-# over its time with one, bytes gained over the requests.
+# over its time with one, megabytes gained over the requests.
 LEAST_RATIO = 0.9
 MOST_MILLISECONDS = 10.0
-MOST_BYTES = 20_000_000
+MOST_MEGABYTES = 20.0
 # Parts of image captions, for load without a text.
 _WHO = ("A man", "Two women", "A young boy", "An old woman", "Three dogs")
 _LOOK = ("in a red shirt", "with a black hat", "wearing blue jeans", "")
@@ -77,16 +84,20 @@ _MORE = (
 )
 
 
+class Server(NamedTuple):
+    """A server that listens: its process, and its port."""
+
+    process_id: int
+    port: int
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
+    add_model(parser)
     add = parser.add_argument
-    add("model", help="a model directory, or a name of the zoo")
     add("--source", metavar="FILE", help="default: captions that are made up")
-    add("--sentences", type=positive_int, default=1000)
-    add("--single", type=positive_int, default=100)
-    add("--clients", type=positive_int, nargs="+", default=[1, 8, 64])
-    add("--batch", type=positive_int, default=64)
-    add("--rounds", type=positive_int, default=3)
+    add_numbers(parser, sentences=1000, single=100, clients=[1, 8, 64])
+    add_numbers(parser, batch=64, rounds=3)
     add(
         "--memory",
         type=int,
@@ -101,7 +112,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="end with an error where the server is too slow, or grows: below "
         f"{LEAST_RATIO} of the translator with most clients, more than "
         f"{MOST_MILLISECONDS:g} ms over it with one, or "
-        f"{MOST_BYTES / 1e6:g} MB",
+        f"{MOST_MEGABYTES:g} MB",
     )
 
 
@@ -116,7 +127,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
         folder = pathlib.Path(name)
         path = folder / "sentences.json"
         path.write_text(json.dumps(lines))
-        command = engine_of("default", path, folder=model)
+        command = engine_of("package", path, folder=model)
         quiet = {"TF_CPP_MIN_LOG_LEVEL": "2"}
         with (
             running_server(model, folder / "server.log") as server,
@@ -147,7 +158,7 @@ def made_up_captions(number: int, seed: int = 1) -> list[str]:
 
 
 def _take_turns(
-    server: ServerProcess,
+    server: Server,
     translator: Engine,
     lines: Sequence[str],
     options: argparse.Namespace,
@@ -160,19 +171,13 @@ def _take_turns(
         name, size = case
         count = min(options.single, len(lines)) if size == 1 else len(lines)
         if name == SERVER:
-            load = ask_server(server.port, MODEL, lines[:count], size)
-            seconds, latencies = load.seconds, load.latencies
-            translations = load.translations
+            found = ask_server(server, lines[:count], size)
         else:
             order = {"num_sentences": count, "batch_size": size}
             found = translator.take_turn(json.dumps(order))
-            seconds, latencies = sum(found["seconds"]), found["seconds"]
-            translations = found["translations"]
-        return {
-            "speed": count / seconds,
-            "latencies": latencies,
-            "translations": translations,
-        }
+            found["latencies"] = found["seconds"]
+            found["seconds"] = sum(found["seconds"])
+        return {**found, "speed": count / found["seconds"]}
 
     return round_robin(cases, turn, options.rounds)
 
@@ -206,9 +211,8 @@ def _rows(turns: Mapping[Case, Sequence[Turn]], batch: int) -> list[Row]:
 
 def _percentile(seconds: Sequence[float], percent: int) -> float:
     """Returns a percentile, in milliseconds."""
-    ordered = sorted(seconds)
-    place = -(-len(ordered) * percent // 100) - 1
-    return 1000 * ordered[max(place, 0)]
+    place = -(-len(seconds) * percent // 100) - 1
+    return 1000 * sorted(seconds)[max(place, 0)]
 
 
 def _milliseconds_over(ours: Turn, theirs: Turn) -> float:
@@ -225,72 +229,46 @@ def _count_same(turn: Turn, other: Turn) -> int:
 
 
 def _memory(
-    server: ServerProcess, lines: Sequence[str], options: argparse.Namespace
+    server: Server, lines: Sequence[str], options: argparse.Namespace
 ) -> Row:
     """Returns the memory of the server after each number of requests."""
-    clients = max(options.clients)
     memory, num_sent = [], 0
     for count in options.memory:
         while num_sent < count:
             show_progress(f"memory: {num_sent:,} requests")
-            part = list(lines[: count - num_sent])
-            ask_server(server.port, MODEL, part, clients)
+            part = lines[: count - num_sent]
+            ask_server(server, part, max(options.clients))
             num_sent += len(part)
-        memory.append(server.memory())
+        memory.append(anonymous_memory(server.process_id))
     show_progress()
-    return {
-        "who": "memory",
-        "requests": list(options.memory),
-        "bytes": memory,
-    }
+    return {"who": "memory", "requests": options.memory, "bytes": memory}
 
 
 def describe(result: Result) -> str:
-    """Returns the table of all rows."""
-    header = [
-        "",
-        "sentences/s",
-        "ratio to Translator",
-        "p50 ms",
-        "p99 ms",
-        "same",
-    ]
-    cells = [
-        [
-            _name(row),
-            spread(row["sentences_per_second"], digits=1),
-            spread(row["ratio_to_translator"]),
-            f"{median(row['p50_ms']):,.0f}",
-            f"{median(row['p99_ms']):,.0f}",
-            f"{row['same_as_translator']:,} of {row['sentences']:,}",
-        ]
-        for row in result.rows
-        if row["who"] != "memory"
-    ]
-    lines = [markdown_table(header, cells), ""]
+    """Returns the table of the page, and what the server takes on top."""
+    lines = [f"{load_table(result)}\n"]
     for row in result.rows:
+        if row["who"] == SERVER:
+            ratio = median(row["ratio_to_translator"])
+            lines.append(f"{_name(row)}: {ratio:.2f} of the translator's rate.")
         if "ms_over_translator" in row:
-            lines.append(
-                "One client waits "
-                f"{spread(row['ms_over_translator'], digits=1)} ms longer "
-                "than the model takes."
-            )
+            over = median(row["ms_over_translator"])
+            lines.append(f"{_name(row)}: {over:.1f} ms over the translator.")
         if row["who"] == "memory":
-            gained = (row["bytes"][1] - row["bytes"][0]) / 1e6
             first, last = row["requests"]
             lines.append(
-                f"From request {first:,} to {last:,} the server gained "
-                f"{gained:,.1f} MB."
+                f"From request {first:,} to {last:,}: {_gained(row):.1f} MB."
             )
-    lines.append(f"Median of {result.options['rounds']} rounds.")
     return "\n".join(lines)
 
 
 def _name(row: Row) -> str:
-    size = row["size"]
-    if row["who"] == SERVER:
-        return f"server, {size} client{'s' if size > 1 else ''}"
-    return "Translator, one by one" if size == 1 else f"Translator, {size}"
+    return f"{row['size']} client{'s' * (row['size'] > 1)}"
+
+
+def _gained(row: Row) -> float:
+    """Returns the megabytes that the server gained."""
+    return (row["bytes"][1] - row["bytes"][0]) / 1e6
 
 
 def misses(rows: Sequence[Row]) -> list[str]:
@@ -304,12 +282,95 @@ def misses(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         over = median(row.get("ms_over_translator", 0.0))
         if over > MOST_MILLISECONDS:
-            found.append(f"one client: {over:.1f} ms over the translator")
-        if row["who"] == "memory":
-            gained = row["bytes"][1] - row["bytes"][0]
-            if gained > MOST_BYTES:
-                found.append(f"memory: {gained / 1e6:.1f} MB more")
+            found.append(f"{_name(row)}: {over:.1f} ms over the translator")
+        if row["who"] == "memory" and _gained(row) > MOST_MEGABYTES:
+            found.append(f"memory: {_gained(row):.1f} MB more")
     return found
+
+
+# === The server and its clients ===
+
+_MAIN = "import sys; from relative_attention.cli import main; sys.exit(main())"
+# No answer takes so long; what waits longer is broken.
+_LIMIT = 300
+
+
+@contextlib.contextmanager
+def running_server(model: str, log: pathlib.Path) -> Iterator[Server]:
+    """Starts a server as its users do; it does not outlive the context.
+
+    Args:
+        model: A string, the folder of a model or the name of a bundled one.
+        log: The path of a file that takes its error output.
+
+    Raises:
+        EngineError: If it does not start.
+    """
+    words = ["serve", f"model={model}", "--port", "0"]
+    with (
+        open(log, "w") as file,
+        subprocess.Popen(
+            [sys.executable, "-c", _MAIN, *words],
+            stdout=subprocess.PIPE,
+            stderr=file,
+            text=True,
+            cwd=ROOT,
+        ) as process,
+    ):
+        try:
+            # Before it there is a line for each model that is loaded.
+            for line in process.stdout or ():
+                if found := re.search(r":(\d+)/", line):
+                    yield Server(process.pid, int(found[1]))
+                    return
+            raise EngineError(f"No server: {log.read_text()}")
+        finally:
+            process.terminate()
+
+
+def ask_server(
+    server: Server, sentences: Sequence[str], num_clients: int
+) -> Turn:
+    """Has clients ask for a translation of each sentence, one a request.
+
+    Each client has its own connection, and sends the next sentence that no
+    other has asked for when the answer is there.
+
+    Returns:
+        A dict of `seconds`, from the first request to the last answer, and,
+        by sentence, `latencies` and `translations`.
+    """
+    latencies = [0.0] * len(sentences)
+    translations = [""] * len(sentences)
+    places = iter(range(len(sentences)))
+
+    def client() -> None:
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", server.port, timeout=_LIMIT
+        )
+        with contextlib.closing(connection):
+            for place in places:
+                body = json.dumps({"inputs": [sentences[place]]})
+                start = time.perf_counter()
+                connection.request("POST", "/v1/models/model:predict", body)
+                answer = connection.getresponse()
+                text = answer.read()
+                latencies[place] = time.perf_counter() - start
+                if answer.status != http.HTTPStatus.OK:
+                    raise EngineError(f"The server answered: {text!r}")
+                (found,) = json.loads(text)["outputs"]["translations"]
+                translations[place] = found
+
+    start = time.perf_counter()
+    with concurrent.futures.ThreadPoolExecutor(num_clients) as pool:
+        clients = [pool.submit(client) for _ in range(num_clients)]
+    for each in clients:
+        each.result()
+    return {
+        "seconds": time.perf_counter() - start,
+        "latencies": latencies,
+        "translations": translations,
+    }
 
 
 _measure_load = benchmark(

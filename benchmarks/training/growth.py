@@ -26,16 +26,16 @@ from typing import Any
 import numpy as np
 
 import relative_attention as ra
+from benchmarks.harness.command import add_numbers
 from benchmarks.harness.command import benchmark
-from benchmarks.harness.command import positive_int
 from benchmarks.harness.engine import in_fresh_process
 from benchmarks.harness.engine import largest_resident_set
 from benchmarks.harness.engine import show_progress
 from benchmarks.harness.results import Row
 from benchmarks.speed_tables import growth_table
 from benchmarks.training.workload import add_data_argument
-from benchmarks.training.workload import compile_model
 from benchmarks.training.workload import find_corpus
+from benchmarks.training.workload import make_model
 from benchmarks.training.workload import prepare_corpus
 
 # The width where lengths grow, and the length where widths do.
@@ -83,7 +83,7 @@ def _train(width: int, length: int, options: argparse.Namespace) -> Row:
                 labels,
             )
 
-    model = compile_model(
+    model = make_model(
         "transformer_small_relative",
         options.vocabulary_size,
         "float32",
@@ -151,27 +151,15 @@ def _feed(text: ra.ParallelCorpus, folder: pathlib.Path, pairs: int) -> Row:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_data_argument(parser)
-    for name, sizes in {
-        "--widths": [128, 256, 512, 1024],
-        "--lengths": [16, 64, 256, 1024],
-        "--pairs": [30_000, 400_000, 5_000_000],
-    }.items():
-        parser.add_argument(
-            name,
-            type=positive_int,
-            nargs="+",
-            default=sizes,
-            metavar="NUMBER",
-            help="default: %(default)s",
-        )
-    for name, number in {
-        "--vocabulary-size": 8000,
-        "--batch-tokens": 2048,
-        "--steps": 5,
-    }.items():
-        parser.add_argument(
-            name, type=positive_int, default=number, metavar="NUMBER"
-        )
+    add_numbers(
+        parser,
+        widths=[128, 256, 512, 1024],
+        lengths=[16, 64, 256, 1024],
+        pairs=[30_000, 400_000, 5_000_000],
+        vocabulary_size=8000,
+        batch_tokens=2048,
+        steps=5,
+    )
 
 
 main = benchmark(

@@ -9,7 +9,7 @@ import keras
 
 import relative_attention as ra
 from benchmarks.harness.engine import Turns
-from benchmarks.training.workload import compile_model
+from benchmarks.training.workload import make_model
 from benchmarks.training.workload import prepare_corpus
 
 
@@ -66,8 +66,8 @@ def main(
     """Trains whenever it is the turn of this process.
 
     Args:
-        preset: See `compile_model`.
-        dtype: See `compile_model`.
+        preset: See `make_model`.
+        dtype: See `make_model`.
         source: The path of the source text.
         target: The path of the target text.
         vocabulary_size: An integer.
@@ -79,7 +79,7 @@ def main(
     keras.utils.set_random_seed(seed)
     corpus = ra.ParallelCorpus(source, target)
     vocabulary, tokens = prepare_corpus(corpus, vocabulary_size, folder)
-    model = compile_model(preset, len(vocabulary), dtype)
+    model = make_model(preset, len(vocabulary), dtype)
     model.fit(
         ra.TokenBatches(tokens, batch_tokens, seed).train_dataset(),
         # Until there are no more turns.

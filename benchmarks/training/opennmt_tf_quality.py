@@ -20,8 +20,8 @@ from typing import Any
 
 import relative_attention as ra
 from benchmarks.harness import opennmt_tf
+from benchmarks.harness.command import add_model
 from benchmarks.harness.command import benchmark
-from benchmarks.harness.command import positive_int
 from benchmarks.harness.engine import ROOT
 from benchmarks.harness.engine import EngineError
 from benchmarks.harness.results import Row
@@ -42,7 +42,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
             "both train on batches of one size. Received: 'auto'. Give a model "
             "whose recipe has a number."
         )
-    steps = options.steps or results["steps"]
+    steps = results["steps"]
     python = opennmt_tf.prepare_environment(options.peer_environment)
     vocabulary = ra.Vocabulary.load(folder / "vocabulary.model")
     texts = find_corpus(recipe.data, options.data)
@@ -65,7 +65,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
     command = opennmt_tf.opennmt_tf_command(
         python,
         "train_and_translate",
-        sizes=_sizes(recipe.model_config(len(vocabulary))),
+        sizes=opennmt_tf.sizes_of(recipe.model_config(len(vocabulary))),
         config=_configuration(recipe, vocabulary, tokens, steps, run),
         features=str(features),
         predictions=str(predictions),
@@ -93,26 +93,11 @@ def measure(options: argparse.Namespace) -> list[Row]:
         },
         {
             "engine": recipe.name,
-            "steps": results["steps"],
+            "steps": steps,
             "bleu": ours["bleu"],
             "signature": ours["bleu_signature"],
         },
     ]
-
-
-def _sizes(config: ra.TransformerConfig) -> dict[str, Any]:
-    """Returns the arguments of `make_model`."""
-    return {
-        "num_layers": config.num_encoder_layers,
-        "num_units": config.hidden_dim,
-        "num_heads": config.num_heads,
-        "ffn_inner_dim": config.intermediate_dim,
-        "maximum_relative_position": config.max_relative_position,
-        "dropout": config.dropout,
-        # As `dropout` of this package: embeddings and outputs of sublayers.
-        "attention_dropout": config.attention_dropout,
-        "ffn_dropout": config.intermediate_dropout,
-    }
 
 
 def _configuration(
@@ -147,21 +132,15 @@ def _configuration(
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_model(parser)
     add = parser.add_argument
-    add("model", help="the folder of a run, or a name of the zoo")
     add("--data", metavar="DIR", help="folder with the texts of its recipe")
-    add(
-        "--steps",
-        type=positive_int,
-        metavar="NUMBER",
-        help="updates (default: as many as the model had)",
-    )
+    # Where the training is kept.
     add(
         "--run",
         type=pathlib.Path,
         default=pathlib.Path("runs/opennmt_tf_quality"),
         metavar="DIR",
-        help="where the training is kept (default: %(default)s)",
     )
     opennmt_tf.add_environment_argument(parser)
 

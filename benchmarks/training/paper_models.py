@@ -15,8 +15,8 @@ import argparse
 import math
 from typing import Any
 
+from benchmarks.harness.command import add_numbers
 from benchmarks.harness.command import benchmark
-from benchmarks.harness.command import positive_int
 from benchmarks.harness.engine import in_fresh_process
 from benchmarks.harness.engine import show_progress
 from benchmarks.harness.results import Result
@@ -94,11 +94,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--presets", nargs="+", default=[*PRESETS], metavar="NAME")
     add("--precision", default="mixed_bfloat16")
-    for name, number in {
-        "--vocabulary-size": 32768,
-        "--batch-tokens": 4096,
-    }.items():
-        add(name, type=positive_int, default=number, metavar="NUMBER")
+    add_numbers(parser, vocabulary_size=32768, batch_tokens=4096)
 
 
 def gigabytes(row: Row) -> str:

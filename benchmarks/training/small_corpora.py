@@ -1,29 +1,28 @@
 """How good models of small corpora become, by warm-up, dropout and vocabulary.
 
-The program trains `small_relative` on the first so many pairs of a corpus,
+The program trains `small_relative` on the first so many pairs of Tatoeba,
 with the values that the recipe chooses, with three that differ from them in
 one value, and with fixed ones. Every model has equally many updates, and then
 translates the validation text. From the root of a checkout, with the package
 installed:
 
     python -m benchmarks.training.small_corpora --data ../shared/data \\
-        --corpus tatoeba/en-de --source en --target de --pairs 20000
+        --pairs 20000
 
 A training that was stopped is resumed, and a finished one is not repeated.
 """
 
 import argparse
-import gzip
 import itertools
 import pathlib
 
 import relative_attention as ra
+from benchmarks.harness.command import add_numbers
 from benchmarks.harness.command import benchmark
-from benchmarks.harness.command import positive_int
 from benchmarks.harness.engine import show_progress
-from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.results import markdown_table
+from benchmarks.speed_tables import small_corpora_table
+from relative_attention.data.lines import read_lines
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 
 _WARMUP, _DROPOUT, _PIECES = _KEYS = (
@@ -90,55 +89,30 @@ def _train(recipe: ra.Recipe, name: str, options: argparse.Namespace) -> Row:
 
 def _first_pairs(options: argparse.Namespace) -> dict[str, str]:
     """Writes the first pairs, and returns the paths of texts by recipe key."""
-    corpus = options.data.resolve() / options.corpus
+    corpus = options.data.resolve() / "tatoeba" / "en-de"
     options.runs.mkdir(parents=True, exist_ok=True)
     paths = {}
-    for side in ("source", "target"):
-        language = getattr(options, side)
+    for side, language in (("source", "en"), ("target", "de")):
         path = options.runs.resolve() / f"{options.pairs}.{language}"
-        with gzip.open(
-            corpus / f"train.{language}.gz",
-            "rt",
-            encoding="utf-8",
-            newline="\n",
-        ) as file:
-            lines = itertools.islice(file, options.pairs)
-            path.write_text("".join(lines), encoding="utf-8")
+        lines = read_lines(corpus / f"train.{language}.gz")
+        chosen = itertools.islice(lines, options.pairs)
+        path.write_text("".join(f"{line}\n" for line in chosen), "utf-8")
         paths[f"data.{side}"] = str(path)
         paths[f"data.validation_{side}"] = f"{corpus}/val.{language}.gz"
     return paths
 
 
-def describe(result: Result) -> str:
-    """Returns the table."""
-    cells = [
-        [
-            row["setting"],
-            *(str(row[key]) for key in _KEYS),
-            f"{row['steps']:,}",
-            f"{row['bleu']:.2f}",
-        ]
-        for row in result.rows
-    ]
-    header = ["setting", *_KEYS, "updates", "validation BLEU"]
-    return markdown_table(header, cells)
-
-
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--data", type=pathlib.Path, required=True, metavar="DIR")
-    add("--corpus", default="tatoeba/en-de", metavar="NAME")
-    add("--source", default="en", metavar="LANGUAGE")
-    add("--target", default="de", metavar="LANGUAGE")
-    add("--pairs", type=positive_int, required=True, metavar="NUMBER")
-    add("--epochs", type=positive_int, default=30, metavar="NUMBER")
-    add("--steps", type=positive_int, metavar="NUMBER")
-    add(
+    parser.add_argument(
+        "--data", type=pathlib.Path, required=True, metavar="DIR"
+    )
+    add_numbers(parser, pairs=20_000, epochs=30, steps=None)
+    # Where the trainings are kept.
+    parser.add_argument(
         "--runs",
         type=pathlib.Path,
         default=pathlib.Path("runs/small_corpora"),
         metavar="DIR",
-        help="where the trainings are kept (default: %(default)s)",
     )
 
 
@@ -148,7 +122,7 @@ main = benchmark(
     "--data ../shared/data --pairs 20000",
     _add_arguments,
     measure,
-    describe,
+    small_corpora_table,
     precision=lambda _: "auto",
 )
 

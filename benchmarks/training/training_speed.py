@@ -33,12 +33,12 @@ from typing import Any
 
 import relative_attention as ra
 from benchmarks.harness import opennmt_tf
+from benchmarks.harness.command import add_numbers
 from benchmarks.harness.command import benchmark
-from benchmarks.harness.command import positive_int
 from benchmarks.harness.engine import engine_command
+from benchmarks.harness.engine import in_fresh_process
 from benchmarks.harness.engine import round_robin
 from benchmarks.harness.engine import running_engines
-from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
 from benchmarks.harness.results import ratios
 from benchmarks.speed_tables import training_table
@@ -60,43 +60,26 @@ _SHORTEST_WINDOW = 5
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    add = parser.add_argument
     add_data_argument(parser)
-    add("--vocabulary-size", type=positive_int, default=8000)
-    add("--batch-tokens", type=positive_int, default=2048)
-    add("--precisions", nargs="+", choices=_PRECISIONS, default=_PRECISIONS)
-    add(
-        "--window",
-        type=positive_int,
-        default=20,
-        metavar="STEPS",
-        help="steps of a turn (default: %(default)s)",
+    add_numbers(parser, vocabulary_size=8000, batch_tokens=2048)
+    parser.add_argument(
+        "--precisions", nargs="+", choices=_PRECISIONS, default=_PRECISIONS
     )
     opennmt_tf.add_peer_arguments(parser)
-    add("--repeats", type=positive_int, default=3, help="starts of all engines")
-    add("--warmup", type=positive_int, default=60, metavar="STEPS")
-    add(
-        "--steps",
-        type=positive_int,
-        default=100,
-        help="counted steps of a repeat",
-    )
+    # Starts of all engines, and steps: of a turn, and in all of a start.
+    add_numbers(parser, repeats=3, window=20, warmup=60, steps=100)
 
 
 def measure(options: argparse.Namespace) -> list[Row]:
     """Trains all engines, in turns."""
     for name in ("warmup", "steps"):
         value = getattr(options, name)
-        if value % options.window:
+        if value % options.window or options.window < _SHORTEST_WINDOW:
             raise ra.InputError(
-                f"--{name} must be a multiple of --window "
-                f"({options.window}). Received: {value}."
+                f"--{name} must be a multiple of --window, which is "
+                f"{_SHORTEST_WINDOW} or more. Received: {value} and "
+                f"{options.window}."
             )
-    if options.window < _SHORTEST_WINDOW:
-        raise ra.InputError(
-            f"--window must be at least {_SHORTEST_WINDOW}. Received: "
-            f"{options.window}."
-        )
     corpus = find_corpus(options.data)
     python = None
     if options.peer:
@@ -117,7 +100,10 @@ def measure(options: argparse.Namespace) -> list[Row]:
                     folder / f"opennmt_tf_{repeat}",
                 )
                 commands[PEER] = opennmt_tf.opennmt_tf_command(
-                    python, "train", config=config
+                    python,
+                    "train",
+                    sizes=in_fresh_process(_peer_sizes),
+                    config=config,
                 )
             title = f"repeat {repeat + 1} of {options.repeats}, "
             with running_engines(
@@ -134,6 +120,14 @@ def measure(options: argparse.Namespace) -> list[Row]:
                     turns[name] += found[name]
                     memory[name].append(engine.finish())
     return _rows(turns, memory)
+
+
+def _peer_sizes() -> dict[str, Any]:
+    # In a process of its own, as this loads TensorFlow.
+    from relative_attention.models import preset_config
+
+    config = preset_config(_PRESETS["relative"], vocabulary_size=1)
+    return opennmt_tf.sizes_of(config)
 
 
 def _our_engines(
@@ -187,24 +181,13 @@ def _rows(
     ]
 
 
-def describe(result: Result) -> str:
-    """Returns the table of engines."""
-    options = result.options
-    return (
-        f"{training_table(result)}\n\n"
-        f"Median (least to greatest) of {options['repeats']} x "
-        f"{options['steps'] // options['window']} windows of "
-        f"{options['window']} steps, after {options['warmup']} steps."
-    )
-
-
 main = benchmark(
     "training.training_speed",
     __doc__,
     "--data data/multi30k --peer opennmt-tf",
     add_arguments,
     measure,
-    describe,
+    training_table,
     precision=lambda options: " and ".join(options.precisions),
 )
 

@@ -8,6 +8,7 @@ import os
 import pathlib
 
 import relative_attention as ra
+from relative_attention.data.lines import find_text_file
 
 # In tokens, ends of sentences included; leaves out hardly a pair of Multi30k.
 MAX_LENGTH = 100
@@ -42,9 +43,15 @@ def find_corpus(folder: str | None) -> "ra.ParallelCorpus":
             "variable RELATIVE_ATTENTION_DATA to a folder with train.en and "
             "train.de, plain or .gz."
         )
-    corpus = ra.ParallelCorpus(
-        _find_text(folder, "train.en"), _find_text(folder, "train.de")
-    )
+    files = [
+        find_text_file(pathlib.Path(folder, f"train.{side}").absolute())
+        for side in ("en", "de")
+    ]
+    if None in files:
+        raise ra.InputError(
+            f"No train.en and train.de, plain or .gz, in the folder {folder}."
+        )
+    corpus = ra.ParallelCorpus(*map(str, files))
     corpus.check()
     return corpus
 
@@ -76,7 +83,7 @@ def prepare_corpus(
     return vocabulary, tokens
 
 
-def compile_model(
+def make_model(
     preset: str, vocabulary_size: int, dtype: str, **overrides: int
 ) -> "ra.Transformer":
     """Returns a preset's model, compiled as the package trains it.
@@ -87,29 +94,11 @@ def compile_model(
         dtype: A string, the dtype policy.
         **overrides: Fields of `TransformerConfig`.
     """
+    from relative_attention.recipes.sections import TrainingSection
+    from relative_attention.runs.run import compile_model
+
     model = ra.Transformer.from_preset(
         preset, vocabulary_size=vocabulary_size, dtype=dtype, **overrides
     )
-    model.compile(
-        optimizer=ra.AveragingAdam(
-            ra.TransformerSchedule(model.config.hidden_dim),
-            ema_momentum=None,
-            beta_1=0.9,
-            beta_2=0.98,
-            epsilon=1e-9,
-        ),
-        loss=ra.MaskedCrossEntropy(label_smoothing=0.1),
-        metrics=[ra.Perplexity(), ra.TokenAccuracy()],
-        # On a CPU, XLA compiles again for every length.
-        jit_compile=False,
-    )
+    compile_model(model, TrainingSection(), total_steps=1)
     return model
-
-
-def _find_text(folder: str, name: str) -> str:
-    """Returns the absolute path of a text, compressed or plain."""
-    for file in (f"{name}.gz", name):
-        path = pathlib.Path(folder, file)
-        if path.is_file():
-            return str(path.absolute())
-    raise ra.InputError(f"No {name} or {name}.gz in the folder {folder}.")

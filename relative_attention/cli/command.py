@@ -53,7 +53,7 @@ class Command(argparse.ArgumentParser):
         return action
 
     def text(self, usage: str, help: str | None = None, **more: Any) -> None:
-        """Adds an option such as `--input F`."""
+        """Adds an option such as `--input FILE`."""
         name, _, metavar = usage.partition(" ")
         self.add_argument(name, metavar=metavar or None, help=help, **more)
 
@@ -170,12 +170,22 @@ def add_module(parser: Command) -> None:
 def add_models(parser: Command) -> None:
     """Adds `models`, for commands that accept an ensemble."""
     add_module(parser)
+    add_checkpoint(parser)
     parser.words(
         "models",
         "MODEL",
         f"{MODEL}; several with the same vocabulary are an ensemble, the "
         "mean of their probabilities",
         nargs="+",
+    )
+
+
+def add_checkpoint(parser: Command) -> None:
+    """Adds the option of commands that load the models of runs."""
+    parser.integer(
+        "--checkpoint STEP",
+        "of each MODEL, a run, the weights saved after so many updates in the "
+        "place of the finished model; not with --engine",
     )
 
 
@@ -252,7 +262,12 @@ def given(options: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
 def load_models(
     options: argparse.Namespace,
     models: Sequence[str] | None = None,
-    names: Sequence[str] = (*DECODING_OPTIONS, *ENGINE_OPTIONS, "batch_tokens"),
+    names: Sequence[str] = (
+        *DECODING_OPTIONS,
+        *ENGINE_OPTIONS,
+        "batch_tokens",
+        "checkpoint",
+    ),
 ) -> "ra.Translator":
     """Loads the models of a command line, with its options of these names."""
     models = models or options.models

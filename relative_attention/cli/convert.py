@@ -263,7 +263,7 @@ def _add_opennmt_tf(systems: command.Subparsers) -> None:
             f"the vocabulary file of the {side}, one token per line",
             required=True,
         )
-    parser.text("--output DIR", required=True)
+    parser.text("--output DIR", "the folder to write", required=True)
     parser.text(
         "--tokenizer FILE",
         "the SentencePiece model of the tokens; without it, text is read and "
@@ -319,7 +319,7 @@ def _add_tensor2tensor(systems: command.Subparsers) -> None:
         "the hparams.json that tensor2tensor wrote beside it",
         required=True,
     )
-    parser.text("--output DIR", required=True)
+    parser.text("--output DIR", "the folder to write", required=True)
     parser.text(
         "--vocabulary FILE",
         "the *.subwords file of the target, or of both languages; "

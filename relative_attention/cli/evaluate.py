@@ -113,7 +113,7 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
     )
     parser.words(
         "models",
-        "MODEL_OR_F",
+        "MODEL_OR_FILE",
         f"{command.MODEL}; several with the same vocabulary are an ensemble. "
         "Or files of translations, each compared with the first",
         nargs="+",
@@ -168,6 +168,7 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
         "translate the sentences of a line one by one, as `translate` does; "
         "without it, lines are translated as they are",
     )
+    command.add_checkpoint(parser)
     command.add_decoding_options(parser)
     command.add_engine_options(parser)
 
@@ -307,10 +308,14 @@ def _check(
     models = [name for name, of_one in systems.items() if of_one]
     if options.source is None and (models or options.plot):
         raise InputError(
-            "Give the source text by `--source F`: it is "
+            "Give the source text by `--source FILE`: it is "
             + (f"what {models[0]} translates." if models else "for `--plot`.")
         )
-    of_models = (*command.DECODING_OPTIONS, *command.ENGINE_OPTIONS)
+    of_models = (
+        *command.DECODING_OPTIONS,
+        *command.ENGINE_OPTIONS,
+        "checkpoint",
+    )
     for name in command.given(options, of_models) if not models else ():
         raise InputError(
             f"{command.spelled(name)} is for models, and "

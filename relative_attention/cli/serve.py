@@ -53,8 +53,8 @@ def add_serve(subparsers: command.Subparsers) -> None:
     parser.flag("--no-token", "allow everyone who can reach the address")
     parser.number(
         "--max-wait-ms MS",
-        "after a batch, wait up to this long (at most a tenth of its time) "
-        "for its clients to ask again (default: 250)",
+        "after a batch, wait up to this long for more requests, but no longer "
+        "than a tenth of what the batch took (default: 250)",
         default=250.0,
     )
     parser.flag("--reload", "reload a model when its folder is replaced")

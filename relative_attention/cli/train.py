@@ -58,7 +58,7 @@ def add_demo(subparsers: command.Subparsers) -> None:
     parser.words(
         "overrides", "section.key=value", "values of the recipe to replace"
     )
-    parser.text("--output DIR", default="runs/demo")
+    parser.text("--output DIR", "the folder to write", default="runs/demo")
     parser.text(
         "--languages",
         "source and target (default: en de)",

@@ -23,6 +23,7 @@ _SEARCH_OPTIONS = ("num_beams", "length_penalty", "engine")
 _WRITTEN = (
     "engine",
     "dtype",
+    "checkpoint",
     "shard",
     "nbest",
     "split_sentences",
@@ -290,7 +291,7 @@ def _lines(options: argparse.Namespace) -> range:
         if not is_file:
             raise InputError(
                 "--shard counts the lines of a file: give it with `--input "
-                f"F`. Received: {options.input or 'standard input'}."
+                f"FILE`. Received: {options.input or 'standard input'}."
             )
     # Counting reads the whole text; a filter to standard output begins at once.
     if is_file and (options.output or options.shard):
@@ -307,7 +308,7 @@ def _check_prefixes(options: argparse.Namespace) -> None:
     if _is_typed(options):
         raise InputError(
             "--prefix has a line for each line of a text. Give the text with "
-            "`--input F`, or through a pipe."
+            "`--input FILE`, or through a pipe."
         )
     paths = (options.prefix, options.input)
     # A pipe can be read once: its lines are counted as they come.

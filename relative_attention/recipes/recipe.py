@@ -412,7 +412,7 @@ def _check_vocabulary(recipe: Recipe) -> None:
     is_given = section.model is not None or None not in sides
     if is_given and recipe.training.start_from and section.from_start:
         raise InputError(
-            "A vocabulary of one's own and `training.start_from` need "
+            "Your own vocabulary with `training.start_from` needs "
             "`vocabulary.from_start: false`: else that model's vocabulary is "
             "taken."
         )

@@ -64,6 +64,7 @@ def load_translator(
     engine: str | None = None,
     threads: int | None = None,
     module: str | Sequence[str] | None = None,
+    checkpoint: int | None = None,
     **decoding: Any,
 ) -> Translator:
     """Loads a trained model, or several as one, ready to translate.
@@ -102,6 +103,9 @@ def load_translator(
         module: The name of a module to import first, or a list of them, which
             has a position encoding of your own that the model uses. A module
             that only the folder names is not imported. Defaults to `None`.
+        checkpoint: The number of updates at which a run saved a checkpoint
+            that it has kept, whose weights are loaded. Defaults to `None`, the
+            model of the folder.
         **decoding: Arguments of `Translator` that override the recipe's.
 
     Returns:
@@ -110,7 +114,8 @@ def load_translator(
 
     Raises:
         InputError: if a file is missing, damaged or does not fit the others,
-            models do not have the same vocabulary, or the list is empty. With
+            there is no such checkpoint or an engine is to use it, models do
+            not have the same vocabulary, or the list is empty. With
             an engine also if it is unknown, not installed, or cannot compute
             the model or models or `dtype`, or there is no folder for what is
             converted. Or if `threads` or `dtype="int8"` is given without one.
@@ -135,8 +140,13 @@ def load_translator(
         )
     # Before a model is loaded for a minute.
     _check_engine(len(names), dtype, engine, threads)
+    if engine and checkpoint is not None:
+        raise InputError(
+            "`checkpoint` (`--checkpoint`) is for Keras: leave out `engine`."
+        )
     first, *others = (
-        _load_one(name, dtype, engine, threads, decoding) for name in names
+        _load_one(name, dtype, engine, threads, checkpoint, decoding)
+        for name in names
     )
     if not others:
         return first
@@ -173,6 +183,7 @@ def _load_one(
     dtype: str,
     engine: str | None,
     threads: int | None,
+    checkpoint: int | None,
     decoding: dict[str, Any],
 ) -> Translator:
     directory = find_model(directory)
@@ -183,7 +194,10 @@ def _load_one(
     where = f" in {directory}"
     check_vocabulary_fits("source", len(source_vocabulary), config, where)
     check_vocabulary_fits("target", len(target_vocabulary), config, where)
-    weights = find_weights(directory)
+    if checkpoint is None:
+        weights = find_weights(directory)
+    else:
+        weights = _checkpoint_weights(directory, checkpoint)
     # Before memory is allocated for what the config asks for.
     check_weights(config, weights)
     model: Any
@@ -230,6 +244,20 @@ def find_weights(directory: pathlib.Path) -> pathlib.Path:
     if not path.is_file():
         raise InputError(f"No weights at {path}.{stopped_run_hint(directory)}")
     return path
+
+
+def _checkpoint_weights(directory: pathlib.Path, step: int) -> pathlib.Path:
+    """Returns the path of a run's weights after so many updates."""
+    name = f"{step:08}/model.safetensors"
+    found = sorted(directory.glob(f"checkpoints/st[eo]p-{name}"))
+    if found:
+        return found[0]
+    kept = sorted(path.name for path in directory.glob("checkpoints/st[eo]p-*"))
+    raise InputError(
+        f"{directory} has no checkpoint after {step} updates. It kept "
+        f"{', '.join(kept) or 'none'}: `training.keep_checkpoints` says how "
+        "many a run keeps."
+    )
 
 
 def model_sha256(directory: pathlib.Path, config: TransformerConfig) -> str:

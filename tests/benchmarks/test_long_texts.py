@@ -21,4 +21,4 @@ def test_memory_of_long_texts_grows_with_the_length(run_benchmark):
     # With its square, there would be four times as much.
     assert long < 3 * short
     assert long < heads * lengths[1] ** 2 * 4 / 3
-    assert f"{long / 1e9:.2f}" in printed
+    assert f"memory: {long / 1e6:,.2f} MB" in printed

@@ -256,8 +256,11 @@ def test_options_of_models_are_refused_for_files(run, files, model, corpus):
     for options, message in (
         ((first, "--num-beams", "3"), "--num-beams is for models"),
         ((first, "--hypotheses", "new"), "--hypotheses is for models"),
-        ((first, "--plot", "new.png"), "--source F`: it is for `--plot`"),
-        ((first, "--compare", model), f"--source F`: it is what {model} trans"),
+        ((first, "--plot", "new.png"), "--source FILE`: it is for `--plot`"),
+        (
+            (first, "--compare", model),
+            f"--source FILE`: it is what {model} trans",
+        ),
         ((first, model), f"first.de is a file.*`--compare {first}`"),
         ((corpus / "absent",), "absent"),
     ):

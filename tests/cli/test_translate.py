@@ -213,7 +213,10 @@ def test_alignments_follow_the_translations(translate, translator, source):
         ("--sample --engine=ctranslate2", "--engine is for a search"),
         ("--alignments --engine=ctranslate2", "leave out --engine"),
         ("--alignments --split-sentences", "exclude one another: words"),
-        ("--shard=1/2", "give it with `--input F`. Received: standard input"),
+        (
+            "--shard=1/2",
+            "give it with `--input FILE`. Received: standard input",
+        ),
         ("--split-sentences --nbest=2", "and --nbest exclude one another"),
         ("--split-sentences --prefix=x", "and --prefix exclude one another"),
     ],

@@ -13,12 +13,12 @@ README = ROOT / "README.md"
 # they share, a model that is trained, is made once.
 _GUIDES = (
     "install layer translate train languages clusters resume decode evaluate "
-    "export positions faq serve"
+    "export positions faq serve jax adapters_and_int8 attention_view keras_hub"
 )
+# Their Python is one program, from the first block to the last.
+_PROGRAMS = ("adapters_and_int8", "attention_view", "keras_hub")
 # These have tests of their own.
-OTHER_GUIDES = (
-    "adapters_and_int8 attention_view commands jax keras_hub large_jobs recipes"
-)
+OTHER_GUIDES = "commands large_jobs recipes"
 _MOVING_IN = "tensor2tensor opennmt_tf multi_head_attention differences"
 PAGES = [
     README,
@@ -62,7 +62,12 @@ def blocks(text):
 # guides tell.
 PAGE_OF = {}
 for _page in PAGES:
-    for _block in blocks(_page.read_text(encoding="utf-8")):
+    _found = blocks(_page.read_text(encoding="utf-8"))
+    if _page.stem in _PROGRAMS:
+        _python = "".join(text for name, text in _found if name == "python")
+        _found = [block for block in _found if block[0] != "python"]
+        _found.append(("python", _python))
+    for _block in _found:
         PAGE_OF.setdefault(_block, _page.stem)
 BLOCKS = list(PAGE_OF)
 

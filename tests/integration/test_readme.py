@@ -52,7 +52,7 @@ BRIEF = [
 # Commands that need what only their users have: a corpus of the internet, a
 # checkpoint of another system; that take minutes, or end when told to. They are
 # parsed, with what they name.
-PARSED = ("data", "convert", "study", "serve", "demo")
+PARSED = ("data", "convert", "study", "serve", "demo", "plot")
 
 
 def run(words):
@@ -80,6 +80,8 @@ def folder(corpus, trained, tmp_path_factory):
     (folder / "new.en").write_text("he paid ten euros.\n\nyes\n")
     for name in ("ours.de", "theirs.de", "test.1.de", "test.2.de"):
         shutil.copyfile(corpus / "test.de", folder / name)
+    for side in ("en", "de"):
+        shutil.copyfile(corpus / f"test.{side}", folder / f"domain.{side}")
     (folder / "runs").mkdir()
     (folder / "runs" / "other").symlink_to(trained)
     first, *_ = [
@@ -135,6 +137,19 @@ def check_pip(words, request):
     assert not extra or f'"{extra}": ' in metadata
 
 
+def check_text(block, request):
+    """The packages of JAX alone are all but those of TensorFlow."""
+    first, second = shell_lines(block)
+    assert first == ["pip", "install", "--no-deps", "."]
+    assert second[:3] == ["pip", "install", "jax[cuda13]"]
+    setup = (ROOT / "setup.py").read_text(encoding="utf-8")
+    (required,) = re.findall(r"install_requires=\[(.*?)\]", setup, re.DOTALL)
+    names = set(re.findall(r'"([\w-]+)>=', required))
+    # `keras-nlp` is for `keras_hub`.
+    of_tensorflow = {"keras-nlp", "tensorflow", "tensorflow-text"}
+    assert set(second[3:]) == names - of_tensorflow
+
+
 def check_docker(words, request):
     """The image is told of the folder that `export` writes."""
     (volume,) = [word for word in words if "$PWD" in word]
@@ -181,7 +196,7 @@ SHELL = {
 
 def check_python(block, request):
     """Run it, with what blocks before it and its reader have."""
-    files = "runs/|exported/|localhost|translator|batches|train.en"
+    files = "runs/|exported/|localhost|translator|batches|train.en|domain.en"
     if re.search(files, block):
         request.getfixturevalue("reader")
     else:
@@ -328,6 +343,7 @@ CHECKS = {
     "yaml": check_yaml,
     "diff": check_diff,
     "math": check_math,
+    "text": check_text,
     # Read by BibTeX and by Sphinx, which warns of what is wrong.
     "bibtex": lambda block, request: None,
     "{toctree}": lambda block, request: None,
@@ -348,12 +364,19 @@ def is_brief(block):
     return language != "python"
 
 
+def marks_of(block):
+    if is_brief(block):
+        return ()
+    needs = [pytest.mark.int8] if 'quantize("int8")' in block[1] else []
+    return [pytest.mark.large, *needs]
+
+
 @pytest.mark.parametrize(
     "block",
     [
         pytest.param(
             block,
-            marks=() if is_brief(block) else pytest.mark.large,
+            marks=marks_of(block),
             id=name_of(block),
         )
         for block in BLOCKS

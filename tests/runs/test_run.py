@@ -13,6 +13,7 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.models.weights import load_arrays
+from relative_attention.models.weights import load_weights
 from relative_attention.runs import run as training_run
 from relative_attention.runs.run import compile_model
 from relative_attention.runs.run import learning_rate_of
@@ -71,6 +72,34 @@ def test_finished_model_is_the_one_with_the_best_validation_loss(trained):
     assert (trained / "best.safetensors").read_bytes() == (
         trained / MODEL
     ).read_bytes()
+
+
+def test_weights_of_a_checkpoint_are_loaded_by_their_step(
+    quick_run, run, corpus
+):
+    saved, finished = (
+        ra.load_translator(quick_run, checkpoint=step) for step in (2, None)
+    )
+    load_weights(finished.model.weights, checkpoint_of(quick_run, 2))
+    for weight, other in zip(saved.model.weights, finished.model.weights):
+        np.testing.assert_array_equal(weight.numpy(), other.numpy())
+    line = b"he paid ten euros.\n"
+    status, out, _ = run(
+        "translate", quick_run, "--checkpoint", 2, "--max-length", 9, stdin=line
+    )
+    assert status == 0
+    saved.max_length = 9
+    assert saved.translate([line.decode()]) == out.splitlines()
+    texts = ("--source", corpus / "test.en", "--reference", corpus / "test.de")
+    kept = "It kept step-00000002, step-00000004: "
+    for more, message in (
+        ([3], f"no checkpoint after 3 updates. {kept}"),
+        ([2, "--engine", "ctranslate2"], "leave out `engine`"),
+    ):
+        status, out, err = run(
+            "evaluate", quick_run, *texts, "--checkpoint", *more
+        )
+        assert (status, out) == (1, "") and message in err
 
 
 # === Resuming ===

@@ -1,10 +1,8 @@
-"""Guides whose readers have another machine, backend or Keras."""
+"""The guide on large jobs."""
 
 import importlib.util
 import os
-import pathlib
 import re
-import shutil
 import subprocess
 import sys
 
@@ -15,104 +13,11 @@ import relative_attention as ra
 from relative_attention.cli import parse
 from tests.integration.readme_blocks import ROOT
 from tests.integration.readme_blocks import blocks
-from tests.integration.readme_blocks import parse_words
 from tests.integration.readme_blocks import redirections
 from tests.integration.readme_blocks import shell_lines
 from tests.small_models import WORDS
 
-ADAPTERS, JAX, LARGE_JOBS = (
-    (ROOT / "docs" / "guides" / f"{name}.md").read_text("utf-8")
-    for name in ("adapters_and_int8", "jax", "large_jobs")
-)
-
-
-def blocks_of(page, language):
-    return [block for name, block in blocks(page) if name == language]
-
-
-# === The attention view and KerasHub ===
-
-
-@pytest.mark.large
-@pytest.mark.parametrize("name", ["attention_view", "keras_hub"])
-def test_blocks_run_in_order_and_print_what_they_say(
-    name, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "guides" / f"{name}.md").read_text("utf-8")
-    given = {}
-    for block in blocks_of(page, "python"):
-        exec(compile(block, f"{name}.md", "exec"), given)
-        printed = capsys.readouterr().out
-        for shown in re.findall(r"^print\(.*\)  # (.*)$", block, re.M):
-            assert shown in printed
-    if name == "attention_view":
-        assert given["logits"].shape == given["first"].scores.shape
-        assert given["outputs"].shape == given["first"].value_context.shape
-
-
-# === Adapters and int8 ===
-
-
-@pytest.mark.int8
-@pytest.mark.large
-@pytest.mark.only_on("tensorflow", reason="a SavedModel")
-def test_blocks_on_adapters_run_in_order(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    for side, lines in (
-        ("en", "A man rides a bike.\nTwo dogs run.\n"),
-        ("de", "Ein Mann radelt.\nZwei Hunde laufen.\n"),
-    ):
-        pathlib.Path(f"domain.{side}").write_text(lines * 8)
-    found = blocks_of(ADAPTERS, "python")
-    assert len(found) == 3
-    for block in found:
-        exec(compile(block, "adapters_and_int8.md", "exec"), {})
-    printed = capsys.readouterr().out
-    assert len(re.findall(r"^\['Ein Mann .*'\]$", printed, re.M)) == 2
-    assert pathlib.Path("domain/model.safetensors").exists()
-    assert pathlib.Path("exported/int8/saved_model.pb").exists()
-
-
-# === JAX ===
-
-# What TensorFlow's part of the package needs alone; `keras-nlp` is for
-# `keras_hub`.
-OF_TENSORFLOW = {"keras-nlp", "tensorflow", "tensorflow-text"}
-
-
-def test_packages_for_jax_are_those_that_the_package_requires():
-    assert {name for name, _ in blocks(JAX)} == {"text", "shell", "python"}
-    (block,) = blocks_of(JAX, "text")
-    first, second = shell_lines(block)
-    assert first == ["pip", "install", "--no-deps", "."]
-    assert second[:3] == ["pip", "install", "jax[cuda13]"]
-    setup = (ROOT / "setup.py").read_text(encoding="utf-8")
-    (required,) = re.findall(r"install_requires=\[(.*?)\]", setup, re.DOTALL)
-    names = set(re.findall(r'"([\w-]+)>=', required))
-    assert set(second[3:]) == names - OF_TENSORFLOW
-
-
-def test_commands_and_code_for_jax_are_right(
-    corpus, tmp_path, monkeypatch, capsys
-):
-    (block,) = blocks_of(JAX, "shell")
-    lines = shell_lines(block)
-    assert lines.pop(0) == ["export", "KERAS_BACKEND=jax"]
-    for words in lines:
-        # The run that is resumed is not there.
-        if "--resume" not in words:
-            parse_words(words)
-    for name in ("train.en", "train.de"):
-        shutil.copyfile(corpus / name, tmp_path / name)
-    monkeypatch.chdir(tmp_path)
-    (block,) = blocks_of(JAX, "python")
-    exec(compile(block, "docs/guides/jax.md", "exec"), {})
-    assert re.match(r"\[\(\d+, \d+\).*\] 0\.\d+", capsys.readouterr().out)
-
-
-# === Large jobs ===
-
+LARGE_JOBS = (ROOT / "docs" / "guides" / "large_jobs.md").read_text("utf-8")
 NUM_LINES = 10_000
 # The Python of an environment that has Apache Beam, which wants an older
 # protobuf than this one has.
@@ -124,7 +29,8 @@ if not BEAM_PYTHON and importlib.util.find_spec("apache_beam"):
 def test_commands_for_large_jobs_are_ones_that_there_are():
     commands = [
         words
-        for block in blocks_of(LARGE_JOBS, "shell")
+        for language, block in blocks(LARGE_JOBS)
+        if language == "shell"
         for words in shell_lines(block)
     ]
     for words in commands:
