@@ -117,7 +117,7 @@ def set_a_dtype_policy(model):
 )
 @pytest.mark.parametrize("is_ensemble", [False, True])
 def test_search_is_of_the_model_as_it_is_when_it_changed(
-    model, change, is_ensemble
+    model, change, is_ensemble, as_graph
 ):
     wrapped = ra.Ensemble([model]) if is_ensemble else model
 
