@@ -505,9 +505,16 @@ TABLES: dict[str, _Figure] = {
         speed.attention_table,
         ["attention_speed", "attention_speed_bfloat16"],
     ),
-    "attention_speed_long": (speed.long_table, ["attention_speed_long"]),
+    "attention_speed_long": (
+        speed.long_table,
+        ["attention_speed_long", "attention_memory"],
+    ),
     "gpu_layer": (speed.gpu_layer_table, ["gpu"]),
     "position_encodings": (speed.encodings_table, ["position_encodings"]),
+    "position_encodings_long": (
+        speed.long_encodings_table,
+        ["position_encodings_long"],
+    ),
     "translation_speed": (speed.translation_table, ["translation_speed"]),
     "output_length": (speed.output_length_table, ["output_length"]),
     "training_speed": (speed.training_table, ["training_speed"]),

@@ -58,13 +58,19 @@ def attention_table(float32: Result, bfloat16: Result) -> str:
     return markdown_table(header, [*cells, [longest, *memory]])
 
 
-def long_table(result: Result) -> str:
-    """Returns memory and time of long texts, by length."""
+def long_table(result: Result, memory: Result) -> str:
+    """Returns memory and time of long texts, by length.
+
+    The second result has memory alone, of texts that take long.
+    """
 
     def gigabytes(row: Row, kind: str) -> str:
-        return f"{median(row['memory']['median'][kind]) / 1e9:.2f}"
+        found = row["memory"]["median"]
+        return f"{median(found[kind]) / 1e9:.2f}" if kind in found else "-"
 
     def ratio(row: Row, base: str) -> str:
+        if "backward" not in row:
+            return "-"
         return f"{median(row['backward']['over'][base]):.2f}"
 
     cells = [
@@ -73,7 +79,7 @@ def long_table(result: Result) -> str:
             *(gigabytes(row, kind) for kind in (RELATIVE, ALL_SCORES, KERAS)),
             *(ratio(row, base) for base in (ALL_SCORES, PLAIN, KERAS)),
         ]
-        for row in result.rows
+        for row in (*result.rows, *memory.rows)
     ]
     header = [
         "tokens",
@@ -295,3 +301,16 @@ def encodings_table(result: Result) -> str:
         for name in dict.fromkeys(name for name, _ in ratios)
     ]
     return markdown_table(["encoding", *map(str, lengths)], cells)
+
+
+def long_encodings_table(result: Result) -> str:
+    """Returns time and memory of each encoding for a long text."""
+    cells = [
+        [
+            f"`{row['encoding']}`",
+            f"{median(row['backward']['over'][PLAIN]):.2f}",
+            f"{median(row['memory']['over'][PLAIN]):.2f}",
+        ]
+        for row in result.rows
+    ]
+    return markdown_table(["encoding", "time", "memory"], cells)
