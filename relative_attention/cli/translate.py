@@ -1,4 +1,12 @@
-"""Translates text: `relative-attention translate`."""
+"""Translates text: `relative-attention translate`.
+
+_translate
+  _check               all that is wrong, before anything is loaded
+  command.load_models  the `Translator` of a model's folder
+  _chunks              some lines of the text at a time
+  _decode              their results (`decoding/translator.py`)
+  _written             the lines of the output
+"""
 
 import argparse
 import collections

@@ -36,7 +36,8 @@ logits of a row, which the softmax ignores.
 There are two implementations. With TensorFlow on CPUs a pass over
 `(B, N, T, T)` costs as much as a matrix product: `_Diagonals` avoids such
 passes, and computes the gradient explicitly. Everywhere else rows are shifted
-into place, and the backend differentiates.
+into place, and the backend differentiates. A text that is known to have over
+2,048 tokens goes through `long_attention.py`, as does every text if asked.
 """
 
 from collections.abc import Callable

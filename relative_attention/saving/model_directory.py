@@ -163,6 +163,7 @@ def _check_engine(
 ) -> None:
     """Refuses what only an engine can do, and what no engine can."""
     if engine is None:
+        # Ignored, they would be believed to work.
         if threads is not None or dtype == "int8":
             name = "threads" if threads is not None else 'dtype="int8"'
             raise InputError(
@@ -191,6 +192,7 @@ def _load_one(
     # What the caller gives replaces what the folder says.
     settings = {**dataclasses.asdict(section), **decoding}
     source_vocabulary, target_vocabulary = load_vocabularies(directory)
+    # An id without a row of the embeddings would fail in a translation.
     where = f" in {directory}"
     check_vocabulary_fits("source", len(source_vocabulary), config, where)
     check_vocabulary_fits("target", len(target_vocabulary), config, where)
@@ -217,7 +219,8 @@ def _load_one(
             ) from error
         load_weights(model.weights, weights)
     else:
-        # A table of absolute positions is converted for the longest texts.
+        # Imported only now: an engine needs packages of an extra. A table of
+        # absolute positions is converted for the longest texts.
         lengths = ("max_source_length", "max_extra_length")
         model = importlib.import_module(_ENGINES[engine]).load_model(
             directory,
@@ -249,6 +252,7 @@ def find_weights(directory: pathlib.Path) -> pathlib.Path:
 def _checkpoint_weights(directory: pathlib.Path, step: int) -> pathlib.Path:
     """Returns the path of a run's weights after so many updates."""
     name = f"{step:08}/model.safetensors"
+    # A step may have two, of its own and of a stop, with the same weights.
     found = sorted(directory.glob(f"checkpoints/st[eo]p-{name}"))
     if found:
         return found[0]

@@ -8,8 +8,10 @@
       StudyResults.write adds the record, and writes the table of all records
 
 A run is an ordinary one in the folder `OUTPUT/ROW-SEED`, with its recipe and
-its log next to it. Its record is computed from that folder. The same command
-resumes an interrupted study.
+its log next to it. It is done when its `results.json` is there, which `train`
+writes last; its record is computed from that folder and kept in `NAME.json`,
+the results of the study. The same command resumes an interrupted study: runs
+with a record are left out, and `train --resume auto` goes on with the others.
 """
 
 import contextlib

@@ -10,8 +10,19 @@ shows is a mean of means. Here a batch goes through
     3. the metrics;
     4. the update, unless the loss or a gradient is not finite.
 
-Both backends share `loss_of_rows` and `count_step`. `TrainableModel`
-(`trainable.py`) has `compute_loss`, which an evaluation also calls.
+The calls of a step on TensorFlow, and where they are:
+
+    TrainableModel.train_step        trainable.py; `fit` calls it
+      tensorflow_step
+        loss_of_rows
+          token_scores               models/transformer.py; `TokenScores` hold
+                                     the loss of each token (losses.py)
+          compute_loss               trainable.py; their sum over the tokens
+        count_step                   metrics; whether the weights change
+        update_all_replicas          optimizer.py
+
+Both backends share `loss_of_rows` and `count_step`. An evaluation also calls
+`compute_loss`.
 
 A replica runs the step of one device on its rows of the batch. On TensorFlow it
 is a device of `tf.distribute` (`on_all_replicas`), on JAX one of
