@@ -5,8 +5,9 @@ train                    what `relative-attention train RECIPE` calls
   claim_run_directory    claims the folder of the run (`run_directory.py`)
   prepare_data           vocabularies and ids (`prepare.py`)
   TrainingRun.prepare    batches and the model
-  TrainingRun.fit        `model.fit` from the last checkpoint; `progress.py`
-                         saves, resumes and ends it
+  TrainingRun.restore    the last checkpoint, if there is one (`progress.py`)
+  record_run             the recipe, now that it fits the checkpoint
+  TrainingRun.fit        `model.fit`; `progress.py` saves and ends it
   TrainingRun.finish     the finished model and its scores (`report.py`)
 """
 
@@ -59,6 +60,7 @@ from relative_attention.runs.report import write_results
 from relative_attention.runs.run_directory import check_resume
 from relative_attention.runs.run_directory import claim_run_directory
 from relative_attention.runs.run_directory import is_run
+from relative_attention.runs.run_directory import record_run
 from relative_attention.runs.start_from import InitialWeights
 from relative_attention.runs.start_from import follow_start
 from relative_attention.saving.model_directory import load_results
@@ -155,7 +157,11 @@ def train(
             run.prepare(inputs.initial_weights)
             # Earlier, a signal ends the process at once: nothing is lost.
             with StopSignals() as signals:
-                run.fit(signals)
+                run.restore(signals)
+                if cluster.is_chief:
+                    # Not before: what is refused would stay in the way.
+                    record_run(output, recipe, inputs.paths)
+                run.fit()
         with cluster.chief_first():
             if cluster.is_chief:
                 origin.update(distilled_from(recipe, output))
@@ -166,7 +172,7 @@ def train(
 
 @dataclasses.dataclass
 class TrainingRun:
-    """Trains the model of a recipe: `prepare`, then `fit`, then `finish`."""
+    """Trains the model of a recipe: `prepare`, `restore`, `fit`, `finish`."""
 
     recipe: Recipe
     data: PreparedData
@@ -232,8 +238,8 @@ class TrainingRun:
                 self.report,
             )
 
-    def fit(self, signals: StopSignals | None = None) -> None:
-        """Trains to the end, from the last checkpoint if there is one."""
+    def restore(self, signals: StopSignals) -> None:
+        """Loads the last checkpoint, if there is one."""
         # Other updates would see other batches.
         must_stay = {
             "update_tokens": self.update_tokens,
@@ -254,9 +260,9 @@ class TrainingRun:
         )
         # After initial weights, which a checkpoint replaces.
         self.progress.restore(self.model)
-        if self.cluster.is_chief:
-            # Not before: keys that are refused would stay in the way.
-            self.recipe.save(self.output / "recipe.yaml")
+
+    def fit(self) -> None:
+        """Trains to the end."""
         try:
             self._fit(self._callbacks())
         except Exception as error:

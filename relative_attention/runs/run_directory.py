@@ -80,12 +80,12 @@ def claim_run_directory(
     overwrite: bool = False,
     files: Mapping[str, str] | None = None,
 ) -> None:
-    """Checks that a folder may be used for a run, and writes the recipe.
+    """Checks that a folder may be used for a run, and records a new one.
 
     A run that has trained is only deleted with `overwrite`, and not if there is
     anything beside it that no run writes. A run without a checkpoint, as when
-    its data could not be prepared, is replaced. `files` are the recipe's names
-    of its inputs, and their paths, recorded for resuming.
+    its data could not be prepared, is replaced. What a run that has trained
+    records stays as it is until `record_run`. `files`: see there.
     """
     files = files or {}
     if resume and overwrite:
@@ -108,16 +108,25 @@ def claim_run_directory(
             _delete_set_up(path, files.values())
         case "trained", True, _:
             _check_same_recipe(path, recipe)
+            return
         case _:
             raise InputError(
                 f"{path} holds another run. Resume it by `train --resume "
                 f"{path}`, pass `--overwrite` to delete it, or choose another "
                 "`--output`."
             )
+    record_run(path, recipe, files)
+
+
+def record_run(
+    path: pathlib.Path, recipe: Recipe, files: Mapping[str, str]
+) -> None:
+    """Writes what resuming needs: the recipe, and where its texts are.
+
+    `files` are the recipe's names of its inputs, and their paths.
+    """
     write_record(path, files)
-    # That of a run that resumes is replaced when its checkpoint fits.
-    if not (resume and has_trained(path)):
-        recipe.save(path / "recipe.yaml")
+    recipe.save(path / "recipe.yaml")
 
 
 def _state(path: pathlib.Path) -> str:

@@ -91,9 +91,9 @@ def test_weights_of_a_checkpoint_are_loaded_by_their_step(
     saved.max_length = 9
     assert saved.translate([line.decode()]) == out.splitlines()
     texts = ("--source", corpus / "test.en", "--reference", corpus / "test.de")
-    kept = "It kept step-00000002, step-00000004: "
+    kept = "step-00000002, step-00000004"
     for more, message in (
-        ([3], f"no checkpoint after 3 updates. {kept}"),
+        ([3], f"kept its weights: {kept}. Received: 3."),
         ([2, "--engine", "ctranslate2"], "leave out `engine`"),
     ):
         status, out, err = run(
@@ -259,12 +259,16 @@ def test_changed_text_is_refused_when_resumed(recipe, corpus, tmp_path):
     assert results["steps"] == 4
 
 
-def test_recipe_of_a_run_stays_when_resuming_is_refused(quickly, copy):
-    before = (copy / "recipe.yaml").read_text()
+def test_what_a_run_records_stays_when_resuming_is_refused(
+    quickly, copy, tmp_path, monkeypatch
+):
+    names = ("recipe.yaml", "run.json")
+    before = [(copy / name).read_text() for name in names]
+    monkeypatch.chdir(tmp_path)  # The record says where a run was started.
     overrides = ("training.batch_tokens=300", "training.steps=8")
     with pytest.raises(ra.InputError, match="effective_batch_tokens"):
         quickly(copy, *overrides, resume=True)
-    assert (copy / "recipe.yaml").read_text() == before
+    assert [(copy / name).read_text() for name in names] == before
 
 
 # === Updates ===
