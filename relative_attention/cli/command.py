@@ -105,7 +105,7 @@ class Command(argparse.ArgumentParser):
         # for one of theirs.
         has_options = any(word.startswith("-") for word in rest)
         if rest and (self._words is None or has_options):
-            # The help has all options, those of groups too.
+            # The help has all options, also the ones in groups.
             known = re.findall(r"--[\w-]+", self.format_help())
             self.error(
                 f"unrecognized arguments: {' '.join(rest)}."

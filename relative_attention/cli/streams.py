@@ -121,7 +121,7 @@ class StreamOutput:
         self._file.write(content)
         # Another program may wait for this translation before it sends more.
         self._file.flush()
-        # Only the last: those of a long text would fill the memory.
+        # Only the last: all of a long text would fill the memory.
         self._notes = notes
 
     def notes(self, number: int) -> Mapping[str, Any]:
@@ -160,7 +160,7 @@ class Progress:
             return
         line = self._progress.line(self.num_before + num_done)
         if sys.stderr.isatty():
-            # The code clears what is left of a longer line.
+            # The code clears the end of a longer line before it.
             print(f"\r{line}\x1b[K", end="", file=sys.stderr, flush=True)
         elif time.monotonic() - self._last >= _LOG_SECONDS:
             self._last = time.monotonic()

@@ -34,8 +34,8 @@ def draw_as_matrix(
 
     An initializer that uses fan-in and fan-out, such as Glorot's, takes the
     shape `(D, N, H)` or `(N, H, D)` for a convolution, and makes the values
-    `sqrt(N)` times too small or worse. The matrix has the right fan-in and fan-
-    out.
+    `sqrt(N)` times too small or worse. The matrix has the right fan-in and
+    fan-out.
     """
 
     def draw(shape: tuple[int, ...], dtype: str | None = None) -> Tensor:

@@ -104,8 +104,9 @@ def load_translator(
             has a position encoding of your own that the model uses. A module
             that only the folder names is not imported. Defaults to `None`.
         checkpoint: The number of updates at which a run saved a checkpoint
-            that it has kept, whose weights are loaded. Defaults to `None`, the
-            model of the folder.
+            that it has kept, whose weights are loaded, and not their averages
+            if it has `ema_momentum`. Defaults to `None`, the model of the
+            folder.
         **decoding: Arguments of `Translator` that override the recipe's.
 
     Returns:
@@ -258,9 +259,10 @@ def _checkpoint_weights(directory: pathlib.Path, step: int) -> pathlib.Path:
         return found[0]
     kept = sorted(path.name for path in directory.glob("checkpoints/st[eo]p-*"))
     raise InputError(
-        f"{directory} has no checkpoint after {step} updates. It kept "
-        f"{', '.join(kept) or 'none'}: `training.keep_checkpoints` says how "
-        "many a run keeps."
+        "`checkpoint` (`--checkpoint`) must be a number of updates after which "
+        f"{directory} kept its weights: {', '.join(kept) or 'it kept none'}. "
+        f"Received: {step}. `training.keep_checkpoints` says how many a run "
+        "keeps."
     )
 
 

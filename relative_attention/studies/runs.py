@@ -11,7 +11,7 @@ A run is an ordinary one in the folder `OUTPUT/ROW-SEED`, with its recipe and
 its log next to it. It is done when its `results.json` is there, which `train`
 writes last; its record is computed from that folder and kept in `NAME.json`,
 the results of the study. The same command resumes an interrupted study: runs
-with a record are left out, and `train --resume auto` goes on with the others.
+with a record are left out, and `train --resume auto` continues the others.
 """
 
 import contextlib
