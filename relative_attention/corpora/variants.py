@@ -17,6 +17,8 @@ neighbors, which are English, German and French.
 
 import collections
 import dataclasses
+import itertools
+import math
 import pathlib
 import random
 import re
@@ -34,7 +36,7 @@ from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
 
 # The share of variants in which a thing takes a place, if lines have places.
-_COPY_SHARE = 0.7
+_COPY_SHARE = 0.6
 # A line has no more variants on average, even if few lines have places.
 MOST_VARIANTS = 4
 # Lines with these places are rare, and so get more of the variants.
@@ -45,7 +47,6 @@ _LEAST_AGREEMENT = 0.7
 _LEAST_COUNT = 3
 
 _WORD = re.compile(r"\w+(?:[.:,]\d+)*")
-_PLAIN = re.compile(r"[a-z]+$")
 _FINAL_MARK = re.compile(r"\s*[.!?。！？]+$")
 # A keyboard has the first, so it is there twice.
 _QUOTES = (
@@ -194,11 +195,11 @@ class _SharedWords:
             source, target = (set(_WORD.findall(line)) for line in pair)
             either.update(source | target)
             both.update(source & target)
-        self.plain_words = sorted(
-            word
-            for word, count in either.items()
-            if count >= _LEAST_COUNT and len(word) > 2 and _PLAIN.match(word)
-        )
+        # By their counts, without capitals.
+        self.known_words: collections.Counter[str] = collections.Counter()
+        for word, count in sorted(either.items()):
+            if count >= _LEAST_COUNT and word.isalpha():
+                self.known_words[word.lower()] += count
         self._words = {
             word
             for word, count in both.items()
@@ -328,11 +329,16 @@ class _Things:
     """Draws things that stay the same in every language."""
 
     def __init__(
-        self, draws: random.Random, known_words: Sequence[str]
+        self, draws: random.Random, known_words: Mapping[str, int]
     ) -> None:
         self._draws = draws
-        # Hosts and paths are often made of known words.
-        self._known_words = known_words
+        # Addresses are often made of known words, and names begin like them. A
+        # model must learn not to translate these: the more often it has seen a
+        # word, the harder that is. The root leaves some for rare ones.
+        self._known_words = list(known_words)
+        self._known_weights = list(
+            itertools.accumulate(map(math.sqrt, known_words.values()))
+        )
         self._pictures = [
             char
             for ends in _PICTURES
@@ -347,8 +353,8 @@ class _Things:
 
         numbers: _Kinds = ((self._integer, 6), (self._decimal, 4))
         words: _Kinds = (
-            (self._name, 9),
-            (self._full_name, 6),
+            (self._name, 12),
+            (self._full_name, 9),
             (self._code, 5),
             (self._email, 12),
             (self._link, 7),
@@ -399,16 +405,30 @@ class _Things:
 
     def _plain_word(self) -> str:
         """Returns a word as hosts have it, in ASCII."""
-        if self._known_words and self._draws.random() < 0.5:
-            return self._draws.choice(self._known_words)
-        plain = unicodedata.normalize("NFD", self._word())
+        word = self._known_word() if self._draws.random() < 0.6 else ""
+        plain = unicodedata.normalize("NFD", word or self._word())
         return "".join(filter(_LATIN.__contains__, plain))
 
+    def _known_word(self) -> str:
+        """Returns a word of the text, or nothing where it has none."""
+        if not self._known_words:
+            return ""
+        return self._draws.choices(
+            self._known_words, cum_weights=self._known_weights
+        )[0]
+
+    def _name_part(self) -> str:
+        """Returns a name; many begin like a known word, as "Shevchenko"."""
+        start = ""
+        if self._draws.random() < 0.4:
+            start = self._known_word()[: self._draws.randint(2, 5)]
+        return f"{start}{self._word()}".capitalize()
+
     def _name(self) -> str:
-        name = self._word().capitalize()
+        name = self._name_part()
         kind = self._draws.random()
         if kind < 0.06:
-            return f"{name}-{self._word().capitalize()}"
+            return f"{name}-{self._name_part()}"
         if kind < 0.1:
             prefixes = ("O'", "Mc", "D'", "van ", "de ", "al-", "Mac", "von ")
             return self._draws.choice(prefixes) + name
@@ -418,7 +438,7 @@ class _Things:
         middle = ""
         if self._draws.random() < 0.1:
             middle = self._draws.choice(_LATIN).upper() + ". "
-        return f"{self._word().capitalize()} {middle}{self._name()}"
+        return f"{self._name_part()} {middle}{self._name()}"
 
     def _integer(self) -> str:
         digits = self._draws.choices((1, 2, 3, 4, 5, 6), (1, 4, 4, 6, 2, 2))[0]
@@ -476,12 +496,13 @@ class _Things:
         if kind < 0.4:
             user += self._draws.choice("._-") + self._plain_word()
         elif kind < 0.6:
+            user += self._draws.choice(("", "_", "-"))
             user += self._some("0123456789", 1, 4)
         return f"{user}@{self._host()}"
 
     def _link(self) -> str:
         start = self._draws.choice(
-            ("https://", "https://www.", "http://", "http://www.", "www.")
+            ("https://", "https://www.", "http://", "http://www.", "www.", "")
         )
         path = ""
         for _ in range(self._draws.choices((0, 1, 2, 3), (3, 4, 3, 1))[0]):
@@ -494,6 +515,8 @@ class _Things:
             path += self._draws.choice((".html", ".php", ".pdf", "/"))
         elif path and kind < 0.35:
             path += f"?{self._plain_word()}={self._some(_LATIN, 1, 6)}"
+        elif path and kind < 0.45:
+            path += f"#{self._plain_word()}"
         return f"{start}{self._host()}{path}"
 
     def _markup(self) -> str:
@@ -547,7 +570,7 @@ class _Writer:
         self._corpus = corpus
         self._draws = random.Random(seed)
         self._shared = _SharedWords(corpus)
-        self._things = _Things(self._draws, self._shared.plain_words)
+        self._things = _Things(self._draws, self._shared.known_words)
         num_lines = num_with_places = weight = 0
         for pair in corpus:
             num_lines += 1
@@ -606,7 +629,7 @@ class _Writer:
         source, target = pair
         kind = self._draws.choices(
             ("lowercase", "unmarked", "quoted", "alone", "emoji"),
-            (4, 2, 5, 4, 1),
+            (5, 2, 9, 4, 1),
         )[0]
         if kind == "lowercase":
             source = source.lower()
