@@ -21,6 +21,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 
+import keras
 from keras import ops
 
 from relative_attention.ops.backend import custom_gradient
@@ -373,16 +374,16 @@ def _score_projected_rows(
         if bias is not None:
             logits = logits + ops.cast(bias, logits.dtype)
         logits = ops.cast(logits, "float32")
-        probabilities = ops.softmax(logits, axis=-1)
-        row_normalizers = log_normalizer(logits, probabilities)
+        # The label's part of `q` is subtracted before rounding to half
+        # precision. In a trained model `p` is near `q` there, and the
+        # difference of two rounded sums would be noise.
+        row_normalizers, slopes = _normalizers_and_slopes(
+            logits, row_labels, peak
+        )
         of_label = label_logit(logits, row_labels)
         normalizers.append(ops.sum(row_weights * row_normalizers))
         likelihoods.append(row_normalizers - of_label)
         matches.append(ops.cast(of_label >= largest(logits), "float32"))
-        # The label's part of `q` is subtracted before rounding to half
-        # precision. In a trained model `p` is near `q` there, and the
-        # difference of two rounded sums would be noise.
-        slopes = _add_at_labels(probabilities, row_labels, -peak)
         rounded = ops.cast(slopes, rows.dtype)
         d_hidden.append(ops.cast(ops.matmul(rounded, matrix), "float32"))
         weighted = rows * ops.cast(row_weights, rows.dtype)[:, None]
@@ -399,3 +400,21 @@ def _score_projected_rows(
         d_matrix,
         d_bias,
     )
+
+
+def _normalizers_and_slopes(
+    logits: Tensor, labels: Tensor, peak: float
+) -> tuple[Tensor, Tensor]:
+    """Returns `log_normalizer`, and softmax minus `peak` at the labels."""
+    if keras.backend.backend() != "jax":
+        probabilities = ops.softmax(logits, axis=-1)
+        return (
+            log_normalizer(logits, probabilities),
+            _add_at_labels(probabilities, labels, -peak),
+        )
+    # XLA makes one pass of this and the rounding that follows. To write at the
+    # labels, all probabilities would have to be in memory, in float32.
+    normalizers = ops.logsumexp(logits, axis=-1)
+    is_label = ops.arange(logits.shape[-1]) == labels[:, None]
+    slopes = ops.exp(logits - normalizers[:, None])
+    return normalizers, slopes - ops.where(is_label, peak, 0.0)

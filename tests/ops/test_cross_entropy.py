@@ -87,40 +87,36 @@ def test_loss_is_that_of_the_formula(rng, has_bias):
     )
 
 
-@pytest.mark.only_on("tensorflow", reason="it takes the gradient by a tape")
-def test_gradients_are_those_of_the_formula(rng):
-    import tensorflow as tf
-
+def test_gradients_are_those_of_the_formula(rng, gradients):
     arguments = case(rng)
-    hidden, matrix, bias, *rest = tensors(*arguments)
-    with tf.GradientTape() as tape:
-        tape.watch([hidden, matrix, bias])
+    *differentiated, labels, weights, num_tokens = tensors(*arguments)
+
+    def scaled_loss(*differentiated):
         loss, _, _ = projected_cross_entropy(
-            hidden, matrix, bias, *rest, SMOOTHING
+            *differentiated, labels, weights, num_tokens, SMOOTHING
         )
         # What is upstream scales them, as a loss scale does.
-        scaled = 8 * loss
-    gradients = tape.gradient(scaled, [hidden, matrix, bias])
-    for gradient, array in zip(gradients, arguments):
+        return 8 * loss
+
+    found = gradients(scaled_loss, differentiated)
+    for gradient, array in zip(found, arguments[:3], strict=True):
         expected = 8 * slope(lambda: plain(*arguments), array)
         np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=2e-5)
 
 
-@pytest.mark.only_on("tensorflow", reason="it takes the gradient by a tape")
 @pytest.mark.parametrize("num_rows", [13, 3])
-def test_blocks_of_rows_give_the_whole(rng, num_rows):
+def test_blocks_of_rows_give_the_whole(rng, gradients, num_rows):
     """Four blocks, of 3, 3, 3 and 4 rows, and fewer rows than blocks."""
-    import tensorflow as tf
-
     arguments = case(rng, vocabulary_size=4000, num_rows=num_rows)
-    hidden, matrix, bias, *rest = tensors(*arguments)
-    with tf.GradientTape() as tape:
-        tape.watch(hidden)
-        loss, _, _ = projected_cross_entropy(
-            hidden, matrix, bias, *rest, SMOOTHING
-        )
-    np.testing.assert_allclose(float(loss), plain(*arguments), rtol=1e-5)
-    gradient = tape.gradient(loss, hidden)
+    hidden, *others = tensors(*arguments)
+
+    def loss(hidden):
+        return projected_cross_entropy(hidden, *others, SMOOTHING)[0]
+
+    np.testing.assert_allclose(
+        float(loss(hidden)), plain(*arguments), rtol=1e-5
+    )
+    (gradient,) = gradients(loss, [hidden])
     # Each row's is its own: that of the row alone.
     states, *middle, labels, weights, num_tokens = arguments
     alone = [states[-1:], *middle, labels[-1:], weights[-1:], num_tokens]
@@ -147,12 +143,9 @@ def test_half_precision_is_off_by_its_rounding(rng, dtype):
     assert abs(float(loss) - expected) < 8 * unit * abs(expected)
 
 
-@pytest.mark.only_on("tensorflow", reason="it takes the gradient by a tape")
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_learned_labels_have_gradients_and_no_noise(rng, dtype):
+def test_learned_labels_have_gradients_and_no_noise(rng, gradients, dtype):
     """Where `p` is nearly `q`, hundreds of rows have the same label."""
-    import tensorflow as tf
-
     vocabulary_size, hidden_dim, num_rows = 300, 32, 512
     matrix = rng.normal(size=(vocabulary_size, hidden_dim)) / 4
     labels = rng.integers(0, 3, num_rows)
@@ -160,7 +153,7 @@ def test_learned_labels_have_gradients_and_no_noise(rng, dtype):
     hidden = hidden * (1 + 0.05 * rng.normal(size=hidden.shape))
     # The model's own numbers: what they are rounded to is no error.
     hidden, matrix = (
-        np.array(ops.cast(array, dtype), "float64")
+        ops.convert_to_numpy(ops.cast(array, dtype)).astype("float64")
         for array in (hidden, matrix)
     )
     q = np.full((num_rows, vocabulary_size), 0.1 / (vocabulary_size - 1))
@@ -171,12 +164,13 @@ def test_learned_labels_have_gradients_and_no_noise(rng, dtype):
     states, rows, *rest = tensors(
         hidden, matrix, None, labels, np.ones(num_rows), 1.0
     )
-    with tf.GradientTape() as tape:
-        tape.watch(rows)
-        loss, *_ = projected_cross_entropy(
-            ops.cast(states, dtype), rows, *rest, SMOOTHING
-        )
-    error = np.abs(tape.gradient(loss, rows) - slopes.T @ hidden)
+    states = ops.cast(states, dtype)
+
+    def loss(rows):
+        return projected_cross_entropy(states, rows, *rest, SMOOTHING)[0]
+
+    (gradient,) = gradients(loss, [rows])
+    error = np.abs(gradient - slopes.T @ hidden)
     # The logits, of up to 8, and slopes are rounded; the sums of `p` and of
     # `q`, many times as large as their difference, are not.
     unit = {"bfloat16": 2**-8, "float16": 2**-11}[dtype]
