@@ -3,7 +3,8 @@
 In most corpora nearly every word is translated, so a model never learns that a
 link, a product code or an unknown name stays as it is. Variants of lines teach
 it: a word that is the same on both sides gives its place to such a thing, on
-both sides. Other variants are lines as people type them: in lowercase, without
+both sides. Many of these things are made of words that a model would else
+translate. Other variants are lines as people type them: in lowercase, without
 the final mark, in quotation marks.
 
     Tom lives in Boston.       Tom wohnt in Boston.

@@ -85,6 +85,24 @@ def test_inserted_thing_is_on_both_sides(variants, line):
     assert all(source == target for source, target in found)
 
 
+def test_things_to_copy_have_words_that_are_translated(variants):
+    """As "Marysson", "three42@mail.net" and "dogs.org/map" have."""
+    words = set(re.findall("[a-z]+", " ".join(SOURCE + TARGET).lower()))
+    # What both sides of a line have.
+    found = [
+        thing
+        for _, pair in variants
+        for thing in set.intersection(*(set(side.split()) for side in pair))
+    ]
+    starts = tuple(word[:4].capitalize() for word in words if len(word) > 3)
+    names = [thing for thing in found if thing.isalpha()]
+    assert [n for n in names if n.startswith(starts) and n.lower() not in words]
+    users = [re.split("[@._-]", thing)[0] for thing in found if "@" in thing]
+    assert words.intersection(users)
+    hosts = [re.split("[.-]", thing)[0] for thing in found if "/" in thing]
+    assert words.intersection(hosts)
+
+
 def test_ambiguous_word_is_not_replaced(variants):
     line = ("Boston has a PLACE for Tom.", "Boston hat ein Geschenk für Tom.")
     assert things(variants, line) == []
