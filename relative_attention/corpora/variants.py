@@ -630,7 +630,7 @@ class _Writer:
         source, target = pair
         kind = self._draws.choices(
             ("lowercase", "unmarked", "quoted", "alone", "emoji"),
-            (5, 2, 9, 4, 1),
+            (8, 2, 9, 4, 1),
         )[0]
         if kind == "lowercase":
             source = source.lower()
