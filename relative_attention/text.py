@@ -1,4 +1,4 @@
-"""Text as models read it: in one form, in sentences, not in capitals."""
+"""Text as models read it: in one form, in sentences, with usual capitals."""
 
 import re
 import unicodedata
@@ -27,6 +27,14 @@ _find_invisible = re.compile(_INVISIBLE)
 _find_blanks = re.compile(_BLANKS)
 # Digits and underscores are no letters.
 _find_words = re.compile(r"[^\W\d_]+")
+# Those of addresses are none of these: they must stay as they are.
+_find_free_words = re.compile(
+    r"(?<![\w@./:#?&=-])[^\W\d_]+(?![\w@/&=-]|[.:#?]\w)"
+)
+_QUOTATION_MARKS = '"\u201c\u201d\u201e\u00ab\u00bb\u2039\u203a'
+_find_quotation = re.compile(
+    f"([{_QUOTATION_MARKS}] ?)([^{_QUOTATION_MARKS}]+?)( ?[{_QUOTATION_MARKS}])"
+)
 # A mark that ends sentences, and more text after it.
 _find_ends = re.compile(r"[.!?\u2026]\W?\s+\w|[\u3002\uff01\uff1f]\w")
 # Four times the same, or eight times the same character.
@@ -134,6 +142,22 @@ def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
     return pairs
 
 
+def without_quotation_marks(text: str) -> tuple[str, str, str]:
+    """Returns what is before, inside and after a text all in quotation marks.
+
+    Any other text is returned with nothing before and after it.
+
+    Args:
+        text: string.
+
+    Example:
+    >>> without_quotation_marks("« Je viens. »")
+    ('« ', 'Je viens.', ' »')
+    """
+    found = _find_quotation.fullmatch(clean_text(text))
+    return (found[1], found[2], found[3]) if found else ("", text, "")
+
+
 def seems_to_have_sentences(text: str) -> bool:
     """Returns whether a text may have several sentences, in any language."""
     return _find_ends.search(text) is not None
@@ -178,27 +202,34 @@ def is_in_capitals(text: str) -> bool:
 def without_capitals(text: str, language: str, encode: Encode) -> str:
     """Returns a sentence in capitals as it is usually written.
 
+    Args:
+        text: string.
+        language: string. The code of its language.
+        encode: the method of the vocabulary.
+    """
+    text = with_usual_capitals(text.lower(), language, encode)
+    return _find_words.sub(lambda word: word[0].capitalize(), text, count=1)
+
+
+def with_usual_capitals(text: str, language: str, encode: Encode) -> str:
+    """Returns a text in lowercase with the capitals that its words need.
+
     A vocabulary knows whether a word, such as a name or a German noun, usually
-    begins with a capital: frequent words have fewer pieces than others, and
-    pieces of frequent words have lower ids.
+    begins with a capital: so it has fewer pieces than in lowercase.
 
     Args:
         text: string.
         language: string. The code of its language.
         encode: the method of the vocabulary.
     """
-    words = list(dict.fromkeys(_find_words.findall(text)))
-    forms = [f for word in words for f in (word.lower(), word.capitalize())]
-    # Ids of several pieces say nothing.
-    costs = [
-        (len(row), row[0] if len(row) == 1 else 0) for row in encode(forms)
-    ]
-    usual = {
-        word: forms[place + (costs[place + 1] < costs[place])]
-        for word, place in zip(words, range(0, len(forms), 2))
-    }
+    words = list(dict.fromkeys(_find_free_words.findall(text)))
+    rows = encode([f for word in words for f in (word, word.capitalize())])
+    usual = {}
+    for word, plain, with_capital in zip(words, rows[::2], rows[1::2]):
+        # Pieces of single letters, or of their bytes, are of an unknown word.
+        is_known = 2 * len(with_capital) <= len(word)
+        is_usual = is_known and len(with_capital) < len(plain)
+        usual[word] = word.capitalize() if is_usual else word
     if language == "en":
-        # As a piece, it also begins many words.
-        usual["I"] = "I"
-    text = _find_words.sub(lambda word: usual[word[0]], text)
-    return _find_words.sub(lambda word: word[0].capitalize(), text, count=1)
+        usual["i"] = "I"
+    return _find_free_words.sub(lambda word: usual[word[0]], text)

@@ -3,14 +3,15 @@
 A model is trained on sentences. `Paragraphs` makes sentences of lines, and
 lines again of their translations:
 
-    line          "HELP ME! 🙂  THE TRAIN IS LATE."
-    searched      "Help me!"       "The train is late."
-    translations  "Hilf mir!"      "Der Zug hat Verspätung."
-    line          "HILF MIR! 🙂 DER ZUG HAT VERSPÄTUNG."
+    line          HELP ME! 🙂  "THE TRAIN IS LATE."
+    searched      Help me!        The train is late.
+    translations  Hilf mir!       Der Zug hat Verspätung.
+    line          HILF MIR! 🙂 "DER ZUG HAT VERSPÄTUNG."
 """
 
 import dataclasses
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,7 +22,9 @@ from relative_attention.text import clean_text
 from relative_attention.text import has_letter
 from relative_attention.text import is_in_capitals
 from relative_attention.text import split_sentences
+from relative_attention.text import with_usual_capitals
 from relative_attention.text import without_capitals
+from relative_attention.text import without_quotation_marks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,13 +69,15 @@ class Part(NamedTuple):
 
     Attributes:
         text: string. The sentence to search a translation for.
-        after: string. What follows it in the line, see `split_sentences`.
+        before, after: string. What stands around it in the line: quotation
+            marks, and what `split_sentences` returns.
         is_raised: bool. Whether it was in capitals, as its translation is to
             be.
         is_kept: bool. Whether it has no letter, and is its own translation.
     """
 
     text: str
+    before: str = ""
     after: str = ""
     is_raised: bool = False
     is_kept: bool = False
@@ -82,6 +87,11 @@ class Part(NamedTuple):
         if not self.is_raised:
             return found
         return dataclasses.replace(found, text=found.text.upper())
+
+    def within_line(self, found: Translation) -> Translation:
+        """Returns a translation with what stands around the sentence."""
+        text = f"{self.before}{found.text}{self.after}"
+        return dataclasses.replace(found, text=text)
 
 
 class Paragraphs:
@@ -157,18 +167,39 @@ def parts_of_line(
     line: str, language: str, splits: bool, encode: Encode
 ) -> list[Part]:
     """Returns the sentences of a line, or the line as the only one."""
-    pairs = split_sentences(line, language) if splits else [(line, "")]
     is_raised = is_in_capitals(line)
     parts = []
-    for sentence, after in pairs or [("", "")]:
+    for before, sentence, after in _sentences(line, language, splits):
+        part = Part(sentence, before, after)
         if not has_letter(sentence):
-            parts.append(Part(clean_text(sentence), after, is_kept=True))
+            part = part._replace(text=clean_text(sentence), is_kept=True)
         elif is_raised or is_in_capitals(sentence):
             lowered = without_capitals(sentence, language, encode)
-            parts.append(Part(lowered, after, is_raised=True))
-        else:
-            parts.append(Part(sentence, after))
+            part = part._replace(text=lowered, is_raised=True)
+        elif sentence.islower():
+            usual = with_usual_capitals(sentence, language, encode)
+            part = part._replace(text=usual)
+        parts.append(part)
     return parts
+
+
+def _sentences(
+    line: str, language: str, splits: bool
+) -> Iterator[tuple[str, str, str]]:
+    """Yields what is before each sentence of a line, it, and what is after."""
+
+    def split(text: str) -> list[tuple[str, str]]:
+        pairs = split_sentences(text, language) if splits else []
+        return pairs or [(text, "")]
+
+    for text, after in split(line):
+        before, inside, behind = without_quotation_marks(text)
+        # Sentences in the same quotation marks are not split yet.
+        *others, (last, _) = split(inside) if before else [(text, "")]
+        for sentence, blank in others:
+            yield before, sentence, blank
+            before = ""
+        yield before, last, f"{behind}{after}"
 
 
 def _joined(
@@ -176,12 +207,13 @@ def _joined(
 ) -> list[Translation]:
     """Joins the best translation of each sentence of a line."""
     if len(parts) == 1:
-        return results[0]
+        return [*map(parts[0].within_line, results[0])]
     best = [found[0] for found in results]
-    text = "".join(one.text + part.after for part, one in zip(parts, best))
     return [
         Translation(
-            text,
+            "".join(
+                part.within_line(one).text for part, one in zip(parts, best)
+            ),
             sum(one.score for one in best),
             was_cut=any(one.was_cut for one in best),
             sentences=tuple(best),

@@ -70,8 +70,8 @@ class DecodingSection:
     source_language: str | None = key(None, is_language=True, may_change=True)
     """Language code of the source, such as `en`. `null`: training sets it to
     `data.source_language`, or to the ending of `data.source`. Without it,
-    lines are translated as they are: not split, with their capitals, and also
-    without a letter."""
+    lines are translated as they are: not split, with their capitals and
+    quotation marks, in lowercase, and also without a letter."""
     split_sentences: bool = key(True, may_change=True)
     """Whether `translate` and `serve` split lines into sentences. Set it to
     `false` for a model that translates whole lines better."""
@@ -107,12 +107,13 @@ class Translator:
     An empty or blank sentence gives an empty line.
 
     If the language of the source is known, `translate` splits a line into its
-    sentences, and joins their translations. Lines in capitals are searched
-    without them, and their translations put into capitals; lines without a
-    letter are their own translation. A translation that repeats itself without
-    an end is searched for again, without repeats; if that fails too, the
-    sentence is its own translation. Prefixes and attention need each line as it
-    is.
+    sentences, and joins their translations. Lines in capitals or in quotation
+    marks are searched without them, and their translations get them; in lines
+    in lowercase, words that usually begin with a capital get it; lines without
+    a letter are their own translation. A translation that repeats itself
+    without an end is searched for again, without repeats; if that fails too,
+    the sentence is its own translation. Prefixes and attention need each line
+    as it is.
 
     Args:
         model: `Transformer` or `Ensemble`.

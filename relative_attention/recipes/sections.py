@@ -64,7 +64,7 @@ class DataSection:
     """Adds variants of training lines, this many per line: with names, numbers,
     links and other things to copy, in lowercase, without the final mark, in
     quotation marks. A model trained without them changes what it should copy.
-    0.3 to 0.5 is enough. See `relative-attention data variants`."""
+    0.5 to 1 is enough. See `relative-attention data variants`."""
     join: int | None = key(None, at_least=1)
     """Joins up to this many training lines into one, on both sides, with a
     blank between them. Which lines are joined changes in every epoch. A model

@@ -363,6 +363,7 @@ def _page_sentence(
     """Returns what the page shows of a sentence."""
     return {
         "sentence": part.text,
+        "before": part.before,
         "after": part.after,
         "is_raised": part.is_raised,
         "is_kept": part.is_kept,

@@ -160,7 +160,7 @@ def test_warning_is_given_when_the_language_is_unknown():
         make_translator(source_language="English")
 
 
-# === Capitals, and lines without a letter ===
+# === Capitals, quotation marks, and lines without a letter ===
 
 
 @pytest.mark.parametrize(
@@ -184,10 +184,66 @@ def test_lines_in_capitals_are_searched_without(text, lowered, found):
     assert searched(translator)[-1] == text
 
 
-def test_words_that_usually_begin_with_a_capital_keep_it():
-    translator = make_translator("Zug", "zug", "der", "Der", "Tom")
-    translator.translate(["WAR TOM IN DER BAHN? DER ZUG KOMMT."])
-    assert searched(translator) == ["War Tom in der bahn?", "Der Zug kommt."]
+@pytest.fixture
+def with_names():
+    """A translator whose vocabulary has more pieces for names in lowercase."""
+    translator = make_translator()
+    encode = translator.vocabulary.encode
+    num_pieces = {"zug": 2, "tom": 2, "Da": 2, "da": 3}
+    translator.vocabulary.encode = lambda lines: [
+        row * num_pieces.get(line, 1) for line, row in zip(lines, encode(lines))
+    ]
+    return translator
+
+
+def test_words_that_usually_begin_with_a_capital_keep_it(with_names):
+    with_names.translate(["WAR TOM IN DER BAHN? DER ZUG KOMMT."])
+    assert searched(with_names) == ["War Tom in der bahn?", "Der Zug kommt."]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("der zug kommt.", "der Zug kommt."),
+        ("Der zug kommt.", "Der zug kommt."),
+        ("i saw (tom)!", "I saw (Tom)!"),
+        ("ask tom@tom.net or zug.de/tom", "ask tom@tom.net or zug.de/tom"),
+        # Two pieces of two letters, as of a script it has not seen.
+        ("da is here.", "da is here."),
+    ],
+)
+def test_names_in_lines_in_lowercase_get_their_capital(with_names, text, found):
+    with_names.translate([text])
+    assert searched(with_names) == [found]
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "found"),
+    [
+        ('"Go on."', ["Go on."], '"oG .no"'),
+        ("\u201eGo on. I see.\u201c", ["Go on.", "I see."], "„oG .no I .ees“"),
+        ("«\u00a0Go  on.\t» Stay!", ["Go on.", "Stay!"], "« oG .no » !yatS"),
+        (
+            '"THE TRAIN IS LATE."',
+            ["The train is late."],
+            '"EHT NIART SI .ETAL"',
+        ),
+        ('"?"', [], '"?"'),
+        ('"Go," I said.', ['"Go," I said.'], '",oG" I .dias'),
+    ],
+)
+def test_sentences_in_quotation_marks_are_searched_without(text, inside, found):
+    translator = make_translator()
+    assert translator.translate([text]) == [found]
+    assert searched(translator) == inside
+
+
+def test_quotation_marks_are_around_each_of_the_best():
+    translator = make_translator()
+    assert translator.translate(['"Go on."'], num_results=1) == [['"oG .no"']]
+    # With a beginning of its own, the line as it is.
+    translator.translate(['"Go on."'], target_prefixes=[""])
+    assert searched(translator)[-1] == '"Go on."'
 
 
 def test_german_sharp_s_is_no_lowercase():

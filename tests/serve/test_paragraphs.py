@@ -74,7 +74,7 @@ def test_invalid_split_sentences_is_refused(client, value):
 
 def test_page_gets_the_n_best_of_each_sentence(client, translator):
     answer = client.post(
-        PAGE, json={"lines": [f"  {TEXT} ", "TWO RED DOGS"]}
+        PAGE, json={"lines": [f"  {TEXT} ", '"TWO RED DOGS"']}
     ).json()
     assert answer["max_tokens"] == 40
     line, capitals = answer["lines"]
@@ -93,6 +93,7 @@ def test_page_gets_the_n_best_of_each_sentence(client, translator):
         assert not (sentence["was_cut"] or sentence["is_raised"])
     assert capitals[0]["is_raised"]
     assert capitals[0]["sentence"] == "Two red dogs"
+    assert capitals[0]["before"] == capitals[0]["after"] == '"'
     listed = client.get("/api/models").json()["models"]
     assert [model["splits_sentences"] for model in listed] == [True]
 

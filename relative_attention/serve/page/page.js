@@ -239,7 +239,8 @@ const allSentences = () => state.lines.flatMap(({ sentences }) => sentences);
 const best = () =>
   state.lines.map(
     ({ indent, sentences }) =>
-      indent + sentences.map((one) => textOf(one) + one.after).join(""),
+      indent +
+      sentences.map((one) => one.before + textOf(one) + one.after).join(""),
   );
 
 function show(lines) {
@@ -252,7 +253,11 @@ function show(lines) {
       const line = element("p", { dir: "auto" }, indent);
       line.dataset.row = row;
       sentences.forEach((sentence, place) =>
-        line.append(sentenceButtons(sentence, place), sentence.after),
+        line.append(
+          sentence.before,
+          sentenceButtons(sentence, place),
+          sentence.after,
+        ),
       );
       return line;
     }),
