@@ -33,7 +33,9 @@ _find_free_words = re.compile(
 )
 _QUOTATION_MARKS = '"\u201c\u201d\u201e\u00ab\u00bb\u2039\u203a'
 _find_quotation = re.compile(
-    f"([{_QUOTATION_MARKS}] ?)([^{_QUOTATION_MARKS}]+?)( ?[{_QUOTATION_MARKS}])"
+    f"([{_QUOTATION_MARKS}] ?)"
+    f"([^ {_QUOTATION_MARKS}][^{_QUOTATION_MARKS}]*?)"
+    f"( ?[{_QUOTATION_MARKS}])"
 )
 # A mark that ends sentences, and more text after it.
 _find_ends = re.compile(r"[.!?\u2026]\W?\s+\w|[\u3002\uff01\uff1f]\w")

@@ -3,7 +3,7 @@
 In most corpora nearly every word is translated, so a model never learns that a
 link, a product code or an unknown name stays as it is. Variants of lines teach
 it: a word that is the same on both sides gives its place to such a thing, on
-both sides. Many of these things are made of words that a model would else
+both sides. Many of these things are made of words that a model would otherwise
 translate. Other variants are lines as people type them: in lowercase, without
 the final mark, in quotation marks.
 
@@ -336,9 +336,16 @@ class _Things:
         # Addresses are often made of known words, and names begin like them. A
         # model must learn not to translate these: the more often it has seen a
         # word, the harder that is. The root leaves some for rare ones.
-        self._known_words = list(known_words)
+        # Neither is made of words in another script.
+        self._known_words = [
+            word
+            for word in known_words
+            if unicodedata.normalize("NFD", word)[0] in _LATIN
+        ]
         self._known_weights = list(
-            itertools.accumulate(map(math.sqrt, known_words.values()))
+            itertools.accumulate(
+                math.sqrt(known_words[word]) for word in self._known_words
+            )
         )
         self._pictures = [
             char

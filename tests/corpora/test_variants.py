@@ -134,6 +134,14 @@ def test_seed_decides_the_variants(tmp_path):
     assert texts[0] == texts[1] != texts[2]
 
 
+def test_words_of_another_script_are_in_no_address(tmp_path):
+    corpus = corpus_of(tmp_path, ["Tom живёт здесь."], ["Tom 住在这里。"])
+    write_variants(corpus, tmp_path / "new", share=4)
+    text = (tmp_path / "new" / "my.en").read_text()
+    assert re.search("[a-z]@[a-z]", text)
+    assert not re.search(r"(^|\s)@|@[.-]|//[.-]", text)
+
+
 def test_text_without_capitals_has_other_variants(tmp_path):
     corpus = corpus_of(tmp_path, ["你好。"], ["こんにちは。"])
     counts = write_variants(corpus, tmp_path / "new", share=1)

@@ -229,6 +229,7 @@ def test_names_in_lines_in_lowercase_get_their_capital(with_names, text, found):
             '"EHT NIART SI .ETAL"',
         ),
         ('"?"', [], '"?"'),
+        ('" "', [], '" "'),
         ('"Go," I said.', ['"Go," I said.'], '",oG" I .dias'),
     ],
 )
