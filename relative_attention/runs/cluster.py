@@ -368,8 +368,26 @@ def _check_backend(recipe: Recipe) -> None:
         )
 
 
-def is_lost_machine(error: Exception) -> bool:
-    """Returns whether an error means that another machine was lost."""
+@contextlib.contextmanager
+def explain_lost_machine() -> Iterator[None]:
+    """Says what to do if another machine is lost while the body runs.
+
+    Raises:
+        InputError: in place of what the backend raises then.
+    """
+    try:
+        yield
+    except Exception as error:
+        if _is_lost_machine(error):
+            raise InputError(
+                "Another machine was lost, and the others cannot continue "
+                "without it. Start all of them again with `--resume=auto`: "
+                "they resume from the last checkpoint, if there is one."
+            ) from error
+        raise
+
+
+def _is_lost_machine(error: Exception) -> bool:
     if not trains_on_tensorflow():
         return _is_lost_process(error)
     import tensorflow as tf
@@ -380,7 +398,7 @@ def is_lost_machine(error: Exception) -> bool:
 
 
 # What collects from other processes, on CPUs and on GPUs, and what connects
-# them; JAX has one type for all errors of a device.
+# them; JAX has no type of its own for their errors.
 _BETWEEN_PROCESSES = re.compile("gloo|nccl|rccl|coordination|heartbeat", re.I)
 
 
@@ -389,7 +407,10 @@ def _is_lost_process(error: Exception) -> bool:
 
     is_lost = (
         jax.process_count() > 1
-        and isinstance(error, jax.errors.JaxRuntimeError)
+        # `JaxRuntimeError` is the first, but compiled functions that are
+        # called again raise the second.
+        and isinstance(error, RuntimeError | ValueError)
+        and not isinstance(error, InputError)
         and _BETWEEN_PROCESSES.search(str(error)) is not None
     )
     if is_lost:

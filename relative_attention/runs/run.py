@@ -36,7 +36,7 @@ from relative_attention.runs.checkpoint import average_checkpoints
 from relative_attention.runs.checkpoint import checkpoint_bytes
 from relative_attention.runs.cluster import Cluster
 from relative_attention.runs.cluster import choose_cluster
-from relative_attention.runs.cluster import is_lost_machine
+from relative_attention.runs.cluster import explain_lost_machine
 from relative_attention.runs.cluster import trains_on_tensorflow
 from relative_attention.runs.corpus_defaults import follow_corpus
 from relative_attention.runs.distilled_text import distilled_from
@@ -117,7 +117,8 @@ def train(
             no run to resume, the backend cannot train the recipe, there are
             too few devices, or `output` holds other files or is written by
             another process; before the first update, if the disk is too full;
-            later, if an update is not finite or does not fit in memory.
+            later, if an update is not finite or does not fit in memory, or
+            another machine is lost.
         KeyboardInterrupt, SystemExit: on SIGINT or SIGTERM, after saving a
             checkpoint.
     """
@@ -132,7 +133,8 @@ def train(
     origin = provenance()
     precision, reason = choose_precision(recipe.training.precision)
     # Before anything of an existing run is changed.
-    with lock_directory(output, cluster.is_chief, report):
+    lock = lock_directory(output, cluster.is_chief, report)
+    with explain_lost_machine(), lock:
         with cluster.chief_first():
             before = output if resume else None
             recipe = follow_start(
@@ -275,12 +277,6 @@ class TrainingRun:
                     "training.effective_batch_tokens="
                     f"{self.update_tokens}`, which makes the "
                     "same updates in smaller parts."
-                ) from error
-            if is_lost_machine(error):
-                raise InputError(
-                    "Another machine was lost, and the others cannot continue "
-                    "without it. Start all of them again with `--resume`: "
-                    "they resume from the last checkpoint."
                 ) from error
             raise
 

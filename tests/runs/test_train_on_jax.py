@@ -218,21 +218,19 @@ def test_two_devices_of_a_recipe_are_one(
     assert scores == expected
 
 
-@needs_jax
-@pytest.mark.slow
-def test_two_processes_are_one_although_one_is_killed(
-    on_two_devices, texts, shared_recipe, tmp_path
-):
-    output = tmp_path / "run"
-    words = ["train", shared_recipe, "--data", texts, "--output", output]
+@pytest.fixture
+def start_two(texts, shared_recipe, tmp_path):
+    """A function that starts a run in two processes of one device each."""
 
     def start(*more):
         addresses = ",".join(free_addresses(2))
+        words = ["train", shared_recipe, "--data", texts, *more]
         return [
             start_command(
                 tmp_path / f"{number}.log",
                 *words,
-                *more,
+                "--output",
+                tmp_path / "run",
                 KERAS_BACKEND="jax",
                 KERAS_DISTRIBUTION_JOB_ADDRESSES=addresses,
                 KERAS_DISTRIBUTION_NUM_PROCESSES="2",
@@ -241,27 +239,51 @@ def test_two_processes_are_one_although_one_is_killed(
             for number in range(2)
         ]
 
-    def is_saved():
-        return any((output / "checkpoints").glob("step-*"))
+    return start
 
-    # So many that they have not ended before one is killed.
-    processes = start("training.steps=3000", "training.keep_checkpoints=9999")
-    wait_for(is_saved, processes, output, seconds=600)
+
+def assert_first_says_that_second_is_lost(processes, output):
     processes[1].kill()
     processes[1].wait()
-    # The other cannot continue alone, and must not wait for ever.
+    # It cannot continue alone, and must not wait for ever.
     assert processes[0].wait(timeout=240) != 0, logs(output)
-    last_line = (tmp_path / "0.log").read_text().splitlines()[-1]
-    assert "Another machine was lost" in last_line
+    last_line = (output.parent / "0.log").read_text().splitlines()[-1]
+    assert "Another machine was lost" in last_line, logs(output)
+
+
+@needs_jax
+@pytest.mark.slow
+def test_two_processes_are_one_although_one_is_killed(
+    on_two_devices, start_two, tmp_path
+):
+    output = tmp_path / "run"
     checkpoints = output / "checkpoints"
+    # So many that they have not ended before one is killed.
+    processes = start_two(
+        "training.steps=3000", "training.keep_checkpoints=9999"
+    )
+    wait_for(
+        lambda: any(checkpoints.glob("step-*")), processes, output, seconds=600
+    )
+    assert_first_says_that_second_is_lost(processes, output)
     # What came after the update 2 is made again.
     for path in checkpoints.glob("*"):
         if path.name != "step-00000002":
             shutil.rmtree(path)
-    for process in start("--resume=auto", "training.steps=6"):
+    for process in start_two("--resume=auto", "training.steps=6"):
         assert process.wait(timeout=400) == 0, logs(output)
     assert "on 2 devices" in (tmp_path / "0.log").read_text()
     assert_same_run(output, on_two_devices)
+
+
+@needs_jax
+@pytest.mark.slow
+def test_a_process_that_is_lost_before_training_is_said(start_two, tmp_path):
+    output = tmp_path / "run"
+    processes = start_two()
+    # The second one waits until the first has written the folder.
+    wait_for(output.exists, processes, output, seconds=600)
+    assert_first_says_that_second_is_lost(processes, output)
 
 
 @needs_jax
