@@ -1,5 +1,6 @@
-"""Text as models read it: in one form, in sentences, with usual capitals."""
+"""Text as models read it and return it: forms, sentences, addresses, case."""
 
+import difflib
 import re
 import unicodedata
 from collections.abc import Callable
@@ -37,6 +38,14 @@ _find_quotation = re.compile(
     f"([^ {_QUOTATION_MARKS}][^{_QUOTATION_MARKS}]*?)"
     f"( ?[{_QUOTATION_MARKS}])"
 )
+# E-mail addresses, and links with a scheme, "www" or a path. They begin where
+# no such character is before: otherwise a long word would take very long.
+_IN_ADDRESS = r"[\w@%+~&=.:/?#-]"
+_find_addresses = re.compile(
+    r"(?<![\w.%+-])(?:[\w.%+-]+@[\w-]+(?:\.[\w-]+)+"
+    rf"|(?:\w+://|www\.|[\w.-]+\.[^\W\d_]{{2,}}/){_IN_ADDRESS}*[\w/])"
+)
+_find_address_like = re.compile(rf"{_IN_ADDRESS}*[@./]{_IN_ADDRESS}*[\w/]")
 # A mark that ends sentences, and more text after it.
 _find_ends = re.compile(r"[.!?\u2026]\W?\s+\w|[\u3002\uff01\uff1f]\w")
 # Four times the same, or eight times the same character.
@@ -182,6 +191,51 @@ def is_runaway(source: str, translation: str) -> bool:
         _find_loop.search(translation) is not None
         and _find_loop.search(source) is None
     )
+
+
+# === Addresses ===
+
+
+def addresses_in(text: str) -> list[str]:
+    """Returns the e-mail addresses and links of a text.
+
+    Args:
+        text: string.
+
+    Example:
+    >>> addresses_in("Is it www.example.org, or me@example.org?")
+    ['www.example.org', 'me@example.org']
+    """
+    return _find_addresses.findall(text)
+
+
+def with_addresses(translation: str, addresses: Sequence[str]) -> str:
+    """Returns a translation with the addresses of its text as they were.
+
+    A model may translate a word of an address. What has half of a missing
+    address, in one piece, is taken for it.
+
+    Args:
+        translation: string.
+        addresses: what `addresses_in` returns for the text.
+
+    Example:
+    >>> with_addresses("Wer ist Gast@example.org?", ["guest@example.org"])
+    'Wer ist guest@example.org?'
+    """
+    for address in addresses:
+        if address in translation:
+            continue
+        most, place = 0, (0, 0)
+        for found in _find_address_like.finditer(translation):
+            matcher = difflib.SequenceMatcher(None, address, found[0], False)
+            size = matcher.find_longest_match().size
+            if size > most and found[0] not in addresses:
+                most, place = size, found.span()
+        if 2 * most >= len(address):
+            start, end = place
+            translation = f"{translation[:start]}{address}{translation[end:]}"
+    return translation
 
 
 # === Capitals ===

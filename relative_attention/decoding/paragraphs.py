@@ -18,10 +18,12 @@ from typing import NamedTuple
 import numpy as np
 
 from relative_attention.text import Encode
+from relative_attention.text import addresses_in
 from relative_attention.text import clean_text
 from relative_attention.text import has_letter
 from relative_attention.text import is_in_capitals
 from relative_attention.text import split_sentences
+from relative_attention.text import with_addresses
 from relative_attention.text import with_usual_capitals
 from relative_attention.text import without_capitals
 from relative_attention.text import without_quotation_marks
@@ -74,6 +76,8 @@ class Part(NamedTuple):
         is_raised: bool. Whether it was in capitals, as its translation is to
             be.
         is_kept: bool. Whether it has no letter, and is its own translation.
+        addresses: tuple of strings. Its e-mail addresses and links, which its
+            translation is to have, too.
     """
 
     text: str
@@ -81,12 +85,17 @@ class Part(NamedTuple):
     after: str = ""
     is_raised: bool = False
     is_kept: bool = False
+    addresses: tuple[str, ...] = ()
 
     def finished(self, found: Translation) -> Translation:
-        """Returns a translation of `text` in the case of the sentence."""
-        if not self.is_raised:
-            return found
-        return dataclasses.replace(found, text=found.text.upper())
+        """Returns a translation of `text` as one of the sentence."""
+        text = found.text
+        # A text that was cut may have lost some.
+        if not found.was_cut:
+            text = with_addresses(text, self.addresses)
+        if self.is_raised:
+            text = text.upper()
+        return dataclasses.replace(found, text=text)
 
     def within_line(self, found: Translation) -> Translation:
         """Returns a translation with what stands around the sentence."""
@@ -179,7 +188,8 @@ def parts_of_line(
         elif sentence.islower():
             usual = with_usual_capitals(sentence, language, encode)
             part = part._replace(text=usual)
-        parts.append(part)
+        addresses = tuple(addresses_in(part.text))
+        parts.append(part._replace(addresses=addresses))
     return parts
 
 

@@ -1,4 +1,4 @@
-"""Paragraphs, capitals and lines without a letter, around any search.
+"""Paragraphs, capitals, addresses and lines without a letter, in any search.
 
 The model here writes each word backwards, so that its share is seen.
 """
@@ -160,7 +160,7 @@ def test_warning_is_given_when_the_language_is_unknown():
         make_translator(source_language="English")
 
 
-# === Capitals, quotation marks, and lines without a letter ===
+# === Capitals, marks, addresses, and lines without a letter ===
 
 
 @pytest.mark.parametrize(
@@ -245,6 +245,39 @@ def test_quotation_marks_are_around_each_of_the_best():
     # With a beginning of its own, the line as it is.
     translator.translate(['"Go on."'], target_prefixes=[""])
     assert searched(translator)[-1] == '"Go on."'
+
+
+@pytest.mark.parametrize(
+    ("text", "raw", "found"),
+    [
+        (
+            "Ask library@town.org, www.map.com/me.",
+            "Frag Bibliothek@town.org, www.karte.com/me.",
+            "Frag library@town.org, www.map.com/me.",
+        ),
+        # What is near an address that is there stays.
+        (
+            "Ask it-desk@a.com or hr-desk@a.com.",
+            "Frag it-desk@a.com oder es-desk@a.net.",
+            "Frag it-desk@a.com oder hr-desk@a.com.",
+        ),
+        (
+            "Ask https://a.org/b?c=d!",
+            "Frag https://a.org/b!",
+            "Frag https://a.org/b?c=d!",
+        ),
+        ("ASK ME@TOWN.ORG NOW!", "Frag mich@town.org!", "FRAG ME@TOWN.ORG!"),
+        # Nothing is like it, or there is no address.
+        ("Ask me@town.org!", "Frag die Stadt!", "Frag die Stadt!"),
+        ("1.5/km and/or e.g./i.e.", "1,5/km und/oder", "1,5/km und/oder"),
+    ],
+)
+def test_addresses_are_in_the_translation_as_they_were(text, raw, found):
+    translator = make_translator()
+    translator.vocabulary.decode = lambda rows: [raw] * len(rows)
+    assert translator.translate([text]) == [found]
+    # With a beginning, as the model wrote it.
+    assert translator.translate([text], target_prefixes=[""]) == [raw]
 
 
 def test_german_sharp_s_is_no_lowercase():
