@@ -38,12 +38,14 @@ _find_quotation = re.compile(
     f"([^ {_QUOTATION_MARKS}][^{_QUOTATION_MARKS}]*?)"
     f"( ?[{_QUOTATION_MARKS}])"
 )
-# E-mail addresses, and links with a scheme, "www" or a path. They begin where
-# no such character is before: otherwise a long word would take very long.
+# E-mail addresses; links and files, by a scheme, "www" or what ends in ".com".
+# They begin where no such character is before: otherwise a long word would take
+# very long.
 _IN_ADDRESS = r"[\w@%+~&=.:/?#-]"
 _find_addresses = re.compile(
     r"(?<![\w.%+-])(?:[\w.%+-]+@[\w-]+(?:\.[\w-]+)+"
-    rf"|(?:\w+://|www\.|[\w.-]+\.[^\W\d_]{{2,}}/){_IN_ADDRESS}*[\w/])"
+    r"|(?:\w+://|www\.|[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}\b)"
+    rf"{_IN_ADDRESS}*(?<=[\w/]))"
 )
 _find_address_like = re.compile(rf"{_IN_ADDRESS}*[@./]{_IN_ADDRESS}*[\w/]")
 # A mark that ends sentences, and more text after it.
@@ -197,7 +199,7 @@ def is_runaway(source: str, translation: str) -> bool:
 
 
 def addresses_in(text: str) -> list[str]:
-    """Returns the e-mail addresses and links of a text.
+    """Returns the e-mail addresses, links and names of files of a text.
 
     Args:
         text: string.
@@ -212,8 +214,8 @@ def addresses_in(text: str) -> list[str]:
 def with_addresses(translation: str, addresses: Sequence[str]) -> str:
     """Returns a translation with the addresses of its text as they were.
 
-    A model may translate a word of an address. What has half of a missing
-    address, in one piece, is taken for it.
+    A model may translate a word of an address. What is nearest to a missing
+    one, and near enough (`difflib.get_close_matches`), is taken for it.
 
     Args:
         translation: string.
@@ -226,14 +228,13 @@ def with_addresses(translation: str, addresses: Sequence[str]) -> str:
     for address in addresses:
         if address in translation:
             continue
-        most, place = 0, (0, 0)
-        for found in _find_address_like.finditer(translation):
-            matcher = difflib.SequenceMatcher(None, address, found[0], False)
-            size = matcher.find_longest_match().size
-            if size > most and found[0] not in addresses:
-                most, place = size, found.span()
-        if 2 * most >= len(address):
-            start, end = place
+        places = {
+            found[0]: found.span()
+            for found in _find_address_like.finditer(translation)
+            if found[0] not in addresses
+        }
+        for near in difflib.get_close_matches(address, places, n=1):
+            start, end = places[near]
             translation = f"{translation[:start]}{address}{translation[end:]}"
     return translation
 

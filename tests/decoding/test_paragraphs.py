@@ -251,9 +251,9 @@ def test_quotation_marks_are_around_each_of_the_best():
     ("text", "raw", "found"),
     [
         (
-            "Ask library@town.org, www.map.com/me.",
-            "Frag Bibliothek@town.org, www.karte.com/me.",
-            "Frag library@town.org, www.map.com/me.",
+            "Ask library@town.org, www.map.com/me, house.org.",
+            "Frag Bibliothek@town.org, www.karte.com/me, haus.org.",
+            "Frag library@town.org, www.map.com/me, house.org.",
         ),
         # What is near an address that is there stays.
         (
@@ -269,7 +269,7 @@ def test_quotation_marks_are_around_each_of_the_best():
         ("ASK ME@TOWN.ORG NOW!", "Frag mich@town.org!", "FRAG ME@TOWN.ORG!"),
         # Nothing is like it, or there is no address.
         ("Ask me@town.org!", "Frag die Stadt!", "Frag die Stadt!"),
-        ("1.5/km and/or e.g./i.e.", "1,5/km und/oder", "1,5/km und/oder"),
+        ("1.5/km or U.S./EU", "1,5/km oder USA/EU", "1,5/km oder USA/EU"),
     ],
 )
 def test_addresses_are_in_the_translation_as_they_were(text, raw, found):
