@@ -226,7 +226,9 @@ def with_addresses(translation: str, addresses: Sequence[str]) -> str:
     'Wer ist guest@example.org?'
     """
     for address in addresses:
-        if address in translation:
+        # Not as the end of another one. In Japanese, letters are before it.
+        whole = rf"(?<![\w.@/-]){re.escape(address)}"
+        if re.search(whole, translation, re.ASCII):
             continue
         places = {
             found[0]: found.span()

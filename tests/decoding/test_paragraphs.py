@@ -257,9 +257,9 @@ def test_quotation_marks_are_around_each_of_the_best():
         ),
         # What is near an address that is there stays.
         (
-            "Ask it-desk@a.com or hr-desk@a.com.",
-            "Frag it-desk@a.com oder es-desk@a.net.",
-            "Frag it-desk@a.com oder hr-desk@a.com.",
+            "Ask it@mine.com or hr@mine.com on mine.com.",
+            "Frag it@mine.com oder er@mein.com auf meine.com.",
+            "Frag it@mine.com oder hr@mine.com auf mine.com.",
         ),
         (
             "Ask https://a.org/b?c=d!",
@@ -269,6 +269,7 @@ def test_quotation_marks_are_around_each_of_the_best():
         ("ASK ME@TOWN.ORG NOW!", "Frag mich@town.org!", "FRAG ME@TOWN.ORG!"),
         # Nothing is like it, or there is no address.
         ("Ask me@town.org!", "Frag die Stadt!", "Frag die Stadt!"),
+        ("Ask me.org.", "\u305dme.org\u305d", "\u305dme.org\u305d"),
         ("1.5/km or U.S./EU", "1,5/km oder USA/EU", "1,5/km oder USA/EU"),
     ],
 )
