@@ -30,6 +30,9 @@ _JAX_NUMBERS = (
     "KERAS_DISTRIBUTION_NUM_PROCESSES",
     "KERAS_DISTRIBUTION_PROCESS_ID",
 )
+# What collects from other processes of JAX, on CPUs and on GPUs, and what
+# connects them; there is no type of its own for their errors.
+_BETWEEN_PROCESSES = re.compile("gloo|nccl|rccl|coordination|heartbeat", re.I)
 
 
 class Cluster:
@@ -105,6 +108,32 @@ class Cluster:
         if self.is_chief:
             self._wait_for_all()
 
+    @contextlib.contextmanager
+    def explain_lost_machine(self) -> Iterator[None]:
+        """Says what to do if another machine is lost while its body runs.
+
+        Raises:
+            InputError: in place of what the backend raises then.
+        """
+        try:
+            yield
+        except Exception as error:
+            if self.asks_others and self._is_of_lost_machine(error):
+                raise InputError(
+                    "Another machine was lost, and the others cannot continue "
+                    "without it. Start all of them again with "
+                    "`--resume=auto`: they resume from the last checkpoint, "
+                    "if there is one."
+                ) from error
+            raise
+
+    def _is_of_lost_machine(self, error: Exception) -> bool:
+        import tensorflow as tf
+
+        return isinstance(
+            error, tf.errors.UnavailableError | tf.errors.AbortedError
+        )
+
     def _wait_for_all(self) -> None:
         """Returns when all machines have called this."""
         self.any(False)
@@ -173,6 +202,19 @@ class JaxCluster(Cluster):
         from jax.experimental import multihost_utils
 
         return bool(multihost_utils.process_allgather(np.array(flag)).any())
+
+    def _is_of_lost_machine(self, error: Exception) -> bool:
+        # A compiled function that is called again raises `ValueError`, all
+        # else a `RuntimeError`.
+        is_lost = (
+            isinstance(error, RuntimeError | ValueError)
+            and not isinstance(error, InputError)
+            and _BETWEEN_PROCESSES.search(str(error)) is not None
+        )
+        if is_lost:
+            # At exit JAX would wait for the lost one, then abort with a dump.
+            atexit.register(_exit_at_once)
+        return is_lost
 
 
 def choose_cluster(recipe: Recipe) -> Cluster:
@@ -366,57 +408,6 @@ def _check_backend(recipe: Recipe) -> None:
             "`training.batch_tokens` must be a number on JAX, which would "
             "compile every number tried for a minute. Received: 'auto'."
         )
-
-
-@contextlib.contextmanager
-def explain_lost_machine() -> Iterator[None]:
-    """Says what to do if another machine is lost while the body runs.
-
-    Raises:
-        InputError: in place of what the backend raises then.
-    """
-    try:
-        yield
-    except Exception as error:
-        if _is_lost_machine(error):
-            raise InputError(
-                "Another machine was lost, and the others cannot continue "
-                "without it. Start all of them again with `--resume=auto`: "
-                "they resume from the last checkpoint, if there is one."
-            ) from error
-        raise
-
-
-def _is_lost_machine(error: Exception) -> bool:
-    if not trains_on_tensorflow():
-        return _is_lost_process(error)
-    import tensorflow as tf
-
-    return isinstance(
-        error, tf.errors.UnavailableError | tf.errors.AbortedError
-    )
-
-
-# What collects from other processes, on CPUs and on GPUs, and what connects
-# them; JAX has no type of its own for their errors.
-_BETWEEN_PROCESSES = re.compile("gloo|nccl|rccl|coordination|heartbeat", re.I)
-
-
-def _is_lost_process(error: Exception) -> bool:
-    import jax
-
-    is_lost = (
-        jax.process_count() > 1
-        # `JaxRuntimeError` is the first, but compiled functions that are
-        # called again raise the second.
-        and isinstance(error, RuntimeError | ValueError)
-        and not isinstance(error, InputError)
-        and _BETWEEN_PROCESSES.search(str(error)) is not None
-    )
-    if is_lost:
-        # At exit JAX would wait for the lost one, then abort with a dump.
-        atexit.register(_exit_at_once)
-    return is_lost
 
 
 def _exit_at_once() -> None:

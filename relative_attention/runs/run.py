@@ -36,7 +36,6 @@ from relative_attention.runs.checkpoint import average_checkpoints
 from relative_attention.runs.checkpoint import checkpoint_bytes
 from relative_attention.runs.cluster import Cluster
 from relative_attention.runs.cluster import choose_cluster
-from relative_attention.runs.cluster import explain_lost_machine
 from relative_attention.runs.cluster import trains_on_tensorflow
 from relative_attention.runs.corpus_defaults import follow_corpus
 from relative_attention.runs.distilled_text import distilled_from
@@ -134,7 +133,7 @@ def train(
     precision, reason = choose_precision(recipe.training.precision)
     # Before anything of an existing run is changed.
     lock = lock_directory(output, cluster.is_chief, report)
-    with explain_lost_machine(), lock:
+    with cluster.explain_lost_machine(), lock:
         with cluster.chief_first():
             before = output if resume else None
             recipe = follow_start(
