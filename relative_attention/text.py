@@ -32,6 +32,7 @@ _find_words = re.compile(r"[^\W\d_]+")
 _find_free_words = re.compile(
     r"(?<![\w@./:#?&=-])[^\W\d_]+(?![\w@/&=-]|[.:#?]\w)"
 )
+_find_single_word = re.compile(r"(\W*)([^\W\d_](?:['\u2019-]?[^\W\d_])+)(\W*)")
 _QUOTATION_MARKS = '"\u201c\u201d\u201e\u00ab\u00bb\u2039\u203a'
 _find_quotation = re.compile(
     f"([{_QUOTATION_MARKS}] ?)"
@@ -181,17 +182,21 @@ def has_letter(text: str) -> bool:
     return _find_words.search(text) is not None
 
 
-def is_runaway(source: str, translation: str) -> bool:
-    """Returns whether a translation repeats itself without an end.
+def is_no_answer(source: str, translation: str) -> bool:
+    """Returns whether a translation is empty, or repeats itself without an end.
 
     Of 657,334 translations by people, in both directions of 328,667 pairs of
     Tatoeba, 46 are so much longer than their source, and none repeats itself.
     """
     source = clean_text(source)
     is_long = len(translation) > max(3 * len(source), 20)
-    return is_long or (
-        _find_loop.search(translation) is not None
-        and _find_loop.search(source) is None
+    return (
+        not translation
+        or is_long
+        or (
+            _find_loop.search(translation) is not None
+            and _find_loop.search(source) is None
+        )
     )
 
 
@@ -292,3 +297,32 @@ def with_usual_capitals(text: str, language: str, encode: Encode) -> str:
     if language == "en":
         usual["i"] = "I"
     return _find_free_words.sub(lambda word: usual[word[0]], text)
+
+
+def single_word_without_capital(text: str, encode: Encode) -> str:
+    """Returns a word alone without its capital, if the word is known so.
+
+    In text, a word that stands alone is most often a name. With a capital, a
+    model takes other words for names, too.
+
+    Args:
+        text: string. A sentence; of several words it is returned as it is.
+        encode: the method of the vocabulary.
+    """
+    found = _find_single_word.fullmatch(text)
+    if found is None or not found[2][0].isupper() or not found[2][1:].islower():
+        return text
+    word = found[2].lower()
+    plain, with_capital = map(len, encode([word, found[2]]))
+    # As in `with_usual_capitals`.
+    is_known = 2 * plain <= len(word)
+    if not is_known or plain > with_capital:
+        return text
+    return f"{found[1]}{word}{found[3]}"
+
+
+def with_first_capital(text: str) -> str:
+    """Returns a text whose first word begins with a capital."""
+    return _find_words.sub(
+        lambda word: word[0][0].upper() + word[0][1:], text, count=1
+    )

@@ -22,8 +22,10 @@ from relative_attention.text import addresses_in
 from relative_attention.text import clean_text
 from relative_attention.text import has_letter
 from relative_attention.text import is_in_capitals
+from relative_attention.text import single_word_without_capital
 from relative_attention.text import split_sentences
 from relative_attention.text import with_addresses
+from relative_attention.text import with_first_capital
 from relative_attention.text import with_usual_capitals
 from relative_attention.text import without_capitals
 from relative_attention.text import without_quotation_marks
@@ -75,6 +77,8 @@ class Part(NamedTuple):
             marks, and what `split_sentences` returns.
         is_raised: bool. Whether it was in capitals, as its translation is to
             be.
+        is_capitalized: bool. Whether its first word had a capital, as that of
+            its translation is to have.
         is_kept: bool. Whether it has no letter, and is its own translation.
         addresses: tuple of strings. Its e-mail addresses and links, which its
             translation is to have, too.
@@ -84,6 +88,7 @@ class Part(NamedTuple):
     before: str = ""
     after: str = ""
     is_raised: bool = False
+    is_capitalized: bool = False
     is_kept: bool = False
     addresses: tuple[str, ...] = ()
 
@@ -93,6 +98,8 @@ class Part(NamedTuple):
         # A text that was cut may have lost some.
         if not found.was_cut:
             text = with_addresses(text, self.addresses)
+        if self.is_capitalized:
+            text = with_first_capital(text)
         if self.is_raised:
             text = text.upper()
         return dataclasses.replace(found, text=text)
@@ -180,17 +187,32 @@ def parts_of_line(
     parts = []
     for before, sentence, after in _sentences(line, language, splits):
         part = Part(sentence, before, after)
-        if not has_letter(sentence):
+        if has_letter(sentence):
+            part = _searchable(part, is_raised, language, encode)
+        else:
             part = part._replace(text=clean_text(sentence), is_kept=True)
-        elif is_raised or is_in_capitals(sentence):
-            lowered = without_capitals(sentence, language, encode)
-            part = part._replace(text=lowered, is_raised=True)
-        elif sentence.islower():
-            usual = with_usual_capitals(sentence, language, encode)
-            part = part._replace(text=usual)
-        addresses = tuple(addresses_in(part.text))
-        parts.append(part._replace(addresses=addresses))
+        parts.append(part)
     return parts
+
+
+def _searchable(
+    part: Part, is_raised: bool, language: str, encode: Encode
+) -> Part:
+    """Returns a part with its text in the case that a model knows best."""
+    text = part.text
+    is_raised |= is_in_capitals(text)
+    if is_raised:
+        text = without_capitals(text, language, encode)
+    elif text.islower():
+        text = with_usual_capitals(text, language, encode)
+    addresses = addresses_in(text)
+    searched = single_word_without_capital(text, encode)
+    return part._replace(
+        text=searched,
+        is_raised=is_raised,
+        is_capitalized=searched != text,
+        addresses=tuple(addresses),
+    )
 
 
 def _sentences(

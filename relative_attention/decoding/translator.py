@@ -29,7 +29,7 @@ from relative_attention.schema import key
 from relative_attention.schema import keys_of
 from relative_attention.tensor_type import Tensor
 from relative_attention.text import clean_text
-from relative_attention.text import is_runaway
+from relative_attention.text import is_no_answer
 from relative_attention.text import seems_to_have_sentences
 
 # Called after each batch with the number of sentences translated so far.
@@ -415,31 +415,36 @@ class Translator:
         )
         # A model of no language may repeat itself on purpose.
         if decode is beam_search and not needs_line and self.source_language:
-            self._end_loops(
+            self._search_again(
                 found, paragraphs.sentences, num_results or 1, settings
             )
         lines_found = paragraphs.translations(found)
         return lines_found if num_results else [one for one, *_ in lines_found]
 
-    def _end_loops(
+    def _search_again(
         self,
         found: list[list[Translation]],
         sentences: Sequence[str],
         num_results: int,
         settings: Mapping[str, Any],
     ) -> None:
-        """Replaces translations that repeat themselves without an end.
+        """Replaces translations that are empty or repeat themselves.
 
-        They are searched for again, without repeats. A sentence that leads to
-        none that way either is its own translation.
+        They are searched for again, with a token at least and without repeats.
+        A sentence that leads to none that way either is its own translation.
         """
         loops = [
             index
             for index, sentence in enumerate(sentences)
-            if is_runaway(sentence, found[index][0].text)
+            if is_no_answer(sentence, found[index][0].text)
         ]
         if not loops:
             return
+        settings = {
+            **settings,
+            "no_repeat_ngram": _LOOP_NGRAM,
+            "min_length": max(self.min_length, 2),
+        }
         again = self._decode_sentences(
             beam_search,
             [sentences[index] for index in loops],
@@ -447,11 +452,11 @@ class Translator:
             settings["num_beams"],
             [()] * len(loops),
             lambda num_done: None,
-            **{**settings, "no_repeat_ngram": _LOOP_NGRAM},
+            **settings,
         )
         for index, results in zip(loops, again):
             sentence, best = sentences[index], results[0]
-            if is_runaway(sentence, best.text):
+            if is_no_answer(sentence, best.text):
                 kept = clean_text(sentence)
                 results = [Translation(kept, 0.0, was_cut=best.was_cut)]
             found[index] = results
@@ -475,6 +480,7 @@ class Translator:
                 with.
             others: see `_decode`.
         """
+        settings = {"min_length": self.min_length, **settings}
         rows = self.source_vocabulary.encode(sentences)
         limit = self.max_source_length - 1
         was_cut = [len(row) > limit for row in rows]
@@ -505,7 +511,6 @@ class Translator:
                     num_results=num_results,
                     max_extra_length=self.max_extra_length,
                     max_length=self.max_length,
-                    min_length=self.min_length,
                     target_prefix=padded_rows(begun) if any(begun) else None,
                     return_attention=return_attention or return_alignment,
                     **settings,

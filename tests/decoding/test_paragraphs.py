@@ -72,7 +72,7 @@ def backwards(text):
 
 def test_sentences_are_translated_one_by_one_and_joined():
     translator = make_translator()
-    first, second, third = "Dr. Lee has a cat.", "It sleeps!", "Where?"
+    first, second, third = "Dr. Lee has a cat.", "It sleeps!", "Oh, no?"
     text = f" {first}\t {second}  {third}\n"
     expected = " ".join(map(backwards, (first, second, third)))
     assert translator.translate([text, "", second]) == [
@@ -85,10 +85,10 @@ def test_sentences_are_translated_one_by_one_and_joined():
 
 
 def test_line_ends_between_sentences_stay():
-    text = "Go on. I see.\r\n\r\n\nStay\nhere. Go."
+    text = "Go on. I see.\r\n\r\n\nStay\nhere. Go on."
     (found,) = make_translator().translate([text])
     assert found == f"{backwards('Go on. I see.')}\n\n\n" + backwards(
-        "Stay here. Go."
+        "Stay here. Go on."
     )
 
 
@@ -218,11 +218,35 @@ def test_names_in_lines_in_lowercase_get_their_capital(with_names, text, found):
 
 
 @pytest.mark.parametrize(
+    ("text", "alone", "found"),
+    [
+        ("Dog!", ["dog!"], "«Hund-haus»"),
+        ("¿Aujourd’hui?", ["¿aujourd’hui?"], "«Hund-haus»"),
+        ("DOG! TOM.", ["dog!", "Tom."], "«HUND-HAUS» «HUND-HAUS»"),
+        # A name; unknown; written so for a reason.
+        ("Tom.", ["Tom."], "«hund-haus»"),
+        ("Da.", ["Da."], "«hund-haus»"),
+        ("NATO", ["NATO"], "«hund-haus»"),
+        ("O'Brien", ["O'Brien"], "«hund-haus»"),
+        ("A", ["A"], "«hund-haus»"),
+        ("Dog.org", ["Dog.org"], "«hund-haus»"),
+        ("Dog house", ["Dog house"], "«hund-haus»"),
+    ],
+)
+def test_word_alone_is_searched_without_its_capital(
+    with_names, text, alone, found
+):
+    with_names.vocabulary.decode = lambda rows: ["«hund-haus»"] * len(rows)
+    assert with_names.translate([text]) == [found]
+    assert searched(with_names) == alone
+
+
+@pytest.mark.parametrize(
     ("text", "inside", "found"),
     [
         ('"Go on."', ["Go on."], '"oG .no"'),
         ("\u201eGo on. I see.\u201c", ["Go on.", "I see."], "„oG .no I .ees“"),
-        ("«\u00a0Go  on.\t» Stay!", ["Go on.", "Stay!"], "« oG .no » !yatS"),
+        ("«\u00a0Go  on.\t» I see!", ["Go on.", "I see!"], "« oG .no » I !ees"),
         (
             '"THE TRAIN IS LATE."',
             ["The train is late."],

@@ -119,6 +119,8 @@ def test_wrong_size_is_refused(model):
 
 # Writes `a` again and again, and might end.
 STUTTERS = {0: {2: 1.0}, 2: {2: 0.9, 1: 0.1}}
+# Ends at once, or writes one `a`.
+SAYS_NOTHING = {0: {1: 0.9, 2: 0.1}, 2: {1: 1.0}}
 # Writes the alphabet again and again, and never ends.
 RECITES = {0: {2: 1.0}} | {i: {i + 1: 1.0} for i in range(2, 16)} | {16: {2: 1}}
 
@@ -129,6 +131,16 @@ def make_translator(rows, **settings):
         Letters(),
         **{"source_language": "en", "length_penalty": 0.0, **settings},
     )
+
+
+@pytest.mark.usefixtures("eagerly")
+@pytest.mark.parametrize("num_beams", [1, 2])
+def test_an_empty_translation_is_searched_again_with_a_token(num_beams):
+    sentences = ["bb", "", "?"]
+    silent = make_translator(SAYS_NOTHING, source_language=None)
+    assert silent.translate(sentences, num_beams=num_beams) == ["", "", ""]
+    translator = make_translator(SAYS_NOTHING, num_beams=num_beams)
+    assert translator.translate(sentences) == ["a", "", "?"]
 
 
 @pytest.mark.usefixtures("eagerly")
