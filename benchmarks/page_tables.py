@@ -250,6 +250,7 @@ _SHOWN = {
     "share of BLEU": "BLEU of changed lines over that of the lines",
     "the same": "translations that stay the same",
     "copied": "things that are copied unchanged",
+    "translated": "words that are translated when they stand alone",
     "runaway": "outputs that run away, of 80 odd inputs",
 }
 

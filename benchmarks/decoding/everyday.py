@@ -25,6 +25,8 @@ validation text, to choose a model; the default is the test text. The table has:
   lines have one, so they get several numbers, one at a time. Every second emoji
   stands at the end of a line. In German and French, every second decimal has a
   comma.
+- Translated: words of `everyday.yaml` that stand alone, every second with a
+  mark, whose translation is another word.
 - Runaway: odd inputs of `everyday.yaml` whose translation is longer than three
   times the input, and than 20 characters.
 
@@ -122,7 +124,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
     pairs = list(ra.ParallelCorpus(*names))
     # As `test.en.gz`.
     languages = [name.removesuffix(".gz").rpartition(".")[2] for name in names]
-    lists = _read_lists(options.part)
+    lists = _read_lists(options.part, languages[0])
     translate = _translate_once(ra.load_translator(options.model))
     show_progress("BLEU")
     rows = _bleu(pairs, translate)
@@ -130,16 +132,19 @@ def measure(options: argparse.Namespace) -> list[Row]:
     rows += _unchanged([source for source, _ in pairs], translate)
     show_progress("things to copy")
     rows += _copied(pairs, languages, lists, translate)
+    show_progress("words alone")
+    rows += _words_alone(lists["words"], translate)
     show_progress("odd inputs")
     rows += _runaway(lists["odd_inputs"], translate)
     show_progress()
     return rows
 
 
-def _read_lists(part: str) -> dict[str, Any]:
+def _read_lists(part: str, language: str) -> dict[str, Any]:
     """Returns the lists of `everyday.yaml`, of things every other one."""
     lists = yaml.safe_load(_LISTS.read_text("utf-8"))
     lists["surnames"] = " ".join(lists["surnames"].values())
+    lists["words"] = lists["words"].get(language, "")
     return {
         name: value.split()[part == "test" :: 2]
         if isinstance(value, str)
@@ -318,6 +323,26 @@ def _things(
         "emoji": every("emoji"),
         **{script: every(script) for script in _SCRIPTS},
     }
+
+
+# === Words alone ===
+
+
+def _words_alone(words: Sequence[str], translate: Translate) -> list[Row]:
+    typed = list(map("".join, zip(words, itertools.cycle(("", "!")))))
+
+    def bare(text: str) -> str:
+        return text.strip("!?. ").casefold()
+
+    missed = [
+        [line, text]
+        for line, text in zip(typed, translate(typed))
+        if bare(text) in ("", bare(line))
+    ]
+    share = _share(len(typed) - len(missed), len(typed))
+    shown = missed[:_MISSES]
+    row = _row("translated", "words alone", share, len(typed), missed=shown)
+    return [row]
 
 
 # === Odd inputs ===

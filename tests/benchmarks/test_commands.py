@@ -153,6 +153,10 @@ def test_everyday_measures_what_a_translator_changes(
     for row in rows["copied"]:
         assert (row["value"], row["lines"]) == (copied, 100), row["kind"]
         assert len(row["missed"]) == (0 if copied else 10)
+    (alone,) = rows["translated"]
+    # A word four times is not the word.
+    assert (alone["value"], alone["lines"]) == (is_long, 50)
+    assert len(alone["missed"]) == (0 if is_long else 10)
     (runaway,) = rows["runaway"]
     assert runaway["lines"] >= 60
     # Short ones are still shorter than 20 characters.
