@@ -313,10 +313,11 @@ def single_word_without_capital(text: str, encode: Encode) -> str:
     if found is None or not found[2][0].isupper() or not found[2][1:].islower():
         return text
     word = found[2].lower()
-    plain, with_capital = map(len, encode([word, found[2]]))
+    plain, with_capital = map(list, encode([word, found[2]]))
     # As in `with_usual_capitals`.
-    is_known = 2 * plain <= len(word)
-    if not is_known or plain > with_capital:
+    is_known = 2 * len(plain) <= len(word)
+    # Of a vocabulary of text in lowercase they are equal.
+    if not is_known or plain == with_capital or len(plain) > len(with_capital):
         return text
     return f"{found[1]}{word}{found[3]}"
 

@@ -241,6 +241,13 @@ def test_word_alone_is_searched_without_its_capital(
     assert searched(with_names) == alone
 
 
+def test_word_alone_stays_in_a_vocabulary_of_lowercase_text():
+    translator = make_translator()
+    encode = translator.vocabulary.encode
+    translator.vocabulary.encode = lambda lines: encode(map(str.lower, lines))
+    assert translator.translate(["Dog!"]) == ["!god"]
+
+
 @pytest.mark.parametrize(
     ("text", "inside", "found"),
     [
