@@ -32,6 +32,7 @@ _find_words = re.compile(r"[^\W\d_]+")
 _find_free_words = re.compile(
     r"(?<![\w@./:#?&=-])[^\W\d_]+(?![\w@/&=-]|[.:#?]\w)"
 )
+# A sentence of one word, with marks around it.
 _find_single_word = re.compile(r"(\W*)([^\W\d_](?:['\u2019-]?[^\W\d_])+)(\W*)")
 _QUOTATION_MARKS = '"\u201c\u201d\u201e\u00ab\u00bb\u2039\u203a'
 _find_quotation = re.compile(
@@ -48,6 +49,9 @@ _find_addresses = re.compile(
     r"|(?:\w+://|www\.|[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}\b)"
     rf"{_IN_ADDRESS}*(?<=[\w/]))"
 )
+# What has one translated word is .58 like an address, and more; "gute.nacht" is
+# .5 like "good.night", which is none.
+_LIKENESS = 0.55
 _find_address_like = re.compile(rf"{_IN_ADDRESS}*[@./]{_IN_ADDRESS}*[\w/]")
 # A mark that ends sentences, and more text after it.
 _find_ends = re.compile(r"[.!?\u2026]\W?\s+\w|[\u3002\uff01\uff1f]\w")
@@ -240,7 +244,7 @@ def with_addresses(translation: str, addresses: Sequence[str]) -> str:
             for found in _find_address_like.finditer(translation)
             if found[0] not in addresses
         }
-        for near in difflib.get_close_matches(address, places, n=1):
+        for near in difflib.get_close_matches(address, places, 1, _LIKENESS):
             start, end = places[near]
             translation = f"{translation[:start]}{address}{translation[end:]}"
     return translation
@@ -302,8 +306,9 @@ def with_usual_capitals(text: str, language: str, encode: Encode) -> str:
 def single_word_without_capital(text: str, encode: Encode) -> str:
     """Returns a word alone without its capital, if the word is known so.
 
-    In text, a word that stands alone is most often a name. With a capital, a
-    model takes other words for names, too.
+    Variants of training lines have names that stand alone (see `write_variants`
+    in `corpora/variants.py`), so a model takes any word alone for a name if it
+    has a capital.
 
     Args:
         text: string. A sentence; of several words it is returned as it is.

@@ -80,8 +80,8 @@ class Part(NamedTuple):
         is_capitalized: bool. Whether its first word had a capital, as that of
             its translation is to have.
         is_kept: bool. Whether it has no letter, and is its own translation.
-        addresses: tuple of strings. Its e-mail addresses and links, which its
-            translation is to have, too.
+        addresses: tuple of strings. Its e-mail addresses, links and names of
+            files, which its translation is to have, too.
     """
 
     text: str
@@ -205,13 +205,12 @@ def _searchable(
         text = without_capitals(text, language, encode)
     elif text.islower():
         text = with_usual_capitals(text, language, encode)
-    addresses = addresses_in(text)
     searched = single_word_without_capital(text, encode)
     return part._replace(
         text=searched,
         is_raised=is_raised,
         is_capitalized=searched != text,
-        addresses=tuple(addresses),
+        addresses=tuple(addresses_in(text)),
     )
 
 

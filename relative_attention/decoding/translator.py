@@ -107,13 +107,15 @@ class Translator:
     An empty or blank sentence gives an empty line.
 
     If the language of the source is known, `translate` splits a line into its
-    sentences, and joins their translations. Lines in capitals or in quotation
-    marks are searched without them, and their translations get them; in lines
-    in lowercase, words that usually begin with a capital get it; lines without
-    a letter are their own translation. A translation that repeats itself
-    without an end is searched for again, without repeats; if that fails too,
-    the sentence is its own translation. Prefixes and attention need each line
-    as it is.
+    sentences, and joins their translations. Sentences in capitals or in
+    quotation marks are searched without them, and their translations get them.
+    In sentences in lowercase, words that usually begin with a capital get it; a
+    known word alone is searched without its capital. E-mail addresses, links
+    and names of files are in the translation as they were. Sentences without a
+    letter are their own translation. A translation that is empty or repeats
+    itself without an end is searched for again, with a token at least and
+    without repeats; if that fails too, the sentence is its own translation.
+    Prefixes and attention need each line as it is.
 
     Args:
         model: `Transformer` or `Ensemble`.
@@ -433,12 +435,12 @@ class Translator:
         They are searched for again, with a token at least and without repeats.
         A sentence that leads to none that way either is its own translation.
         """
-        loops = [
+        unanswered = [
             index
             for index, sentence in enumerate(sentences)
             if is_no_answer(sentence, found[index][0].text)
         ]
-        if not loops:
+        if not unanswered:
             return
         settings = {
             **settings,
@@ -447,14 +449,14 @@ class Translator:
         }
         again = self._decode_sentences(
             beam_search,
-            [sentences[index] for index in loops],
+            [sentences[index] for index in unanswered],
             num_results,
             settings["num_beams"],
-            [()] * len(loops),
+            [()] * len(unanswered),
             lambda num_done: None,
             **settings,
         )
-        for index, results in zip(loops, again):
+        for index, results in zip(unanswered, again):
             sentence, best = sentences[index], results[0]
             if is_no_answer(sentence, best.text):
                 kept = clean_text(sentence)

@@ -297,6 +297,16 @@ def test_quotation_marks_are_around_each_of_the_best():
             "Frag https://a.org/b!",
             "Frag https://a.org/b?c=d!",
         ),
+        (
+            "Ask bibliothèque@ville.fr at www.Example.COM!",
+            "Frag library@ville.fr auf www.Beispiel.COM!",
+            "Frag bibliothèque@ville.fr auf www.Example.COM!",
+        ),
+        (
+            "So good.night, Tom!",
+            "Also gute.nacht, Tom!",
+            "Also gute.nacht, Tom!",
+        ),
         ("ASK ME@TOWN.ORG NOW!", "Frag mich@town.org!", "FRAG ME@TOWN.ORG!"),
         # Nothing is like it, or there is no address.
         ("Ask me@town.org!", "Frag die Stadt!", "Frag die Stadt!"),

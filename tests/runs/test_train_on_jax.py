@@ -249,6 +249,7 @@ def assert_first_says_that_second_is_lost(processes, output):
     assert processes[0].wait(timeout=240) != 0, logs(output)
     last_line = (output.parent / "0.log").read_text().splitlines()[-1]
     assert "Another machine was lost" in last_line, logs(output)
+    assert "Start all of them again with `--resume=auto`" in last_line
 
 
 @needs_jax
