@@ -49,8 +49,8 @@ _find_addresses = re.compile(
     r"|(?:\w+://|www\.|[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}\b)"
     rf"{_IN_ADDRESS}*(?<=[\w/]))"
 )
-# What has one translated word is .58 like an address, and more; "gute.nacht" is
-# .5 like "good.night", which is none.
+# "library@ville.fr" is .59 like "bibliothèque@ville.fr", and "gute.nacht" .50
+# like "good.night", which is no address.
 _LIKENESS = 0.55
 _find_address_like = re.compile(rf"{_IN_ADDRESS}*[@./]{_IN_ADDRESS}*[\w/]")
 # A mark that ends sentences, and more text after it.
@@ -223,8 +223,8 @@ def addresses_in(text: str) -> list[str]:
 def with_addresses(translation: str, addresses: Sequence[str]) -> str:
     """Returns a translation with the addresses of its text as they were.
 
-    A model may translate a word of an address. What is nearest to a missing
-    one, and near enough (`difflib.get_close_matches`), is taken for it.
+    A model may translate a word of an address. What is most like a missing one,
+    and like enough (`difflib.get_close_matches`), is taken for it.
 
     Args:
         translation: string.
