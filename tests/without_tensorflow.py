@@ -1,8 +1,9 @@
 """Runs a command where TensorFlow cannot be imported.
 
-`python without_tensorflow.py [--told-to-stop-at STEP] train RECIPE ...` is
+`python without_tensorflow.py [OPTION] train RECIPE ...` is
 `relative-attention train RECIPE ...` on a machine without TensorFlow and what
-needs it; told to stop at a step, as by SIGTERM, after that update.
+needs it. `--told-to-stop-at=STEP` stops it, as by SIGTERM, after that update;
+`--killed-in-validation` kills it when the first one begins.
 """
 
 import os
@@ -27,11 +28,22 @@ def stop_at(step):
     RunProgress.on_train_batch_end = stopping
 
 
+def die_in_validation():
+    from relative_attention.runs.progress import RunProgress
+
+    def die(self, logs=None):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    RunProgress.on_test_begin = die
+
+
 if __name__ == "__main__":
     from relative_attention.cli import main
 
     arguments = sys.argv[1:]
-    if arguments[0] == "--told-to-stop-at":
-        stop_at(int(arguments[1]))
-        del arguments[:2]
-    sys.exit(main(arguments))
+    option, _, step = arguments[0].partition("=")
+    if option == "--told-to-stop-at":
+        stop_at(int(step))
+    elif option == "--killed-in-validation":
+        die_in_validation()
+    sys.exit(main(arguments[option.startswith("--") :]))

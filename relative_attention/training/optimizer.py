@@ -204,22 +204,37 @@ def averaged_weights(model: keras.Model) -> Iterator[None]:
     Args:
         model: compiled Keras model.
     """
-    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
-    pairs = []
-    if isinstance(optimizer, AveragingAdam) and optimizer.averages:
-        # 0 before the first update.
-        if keras.ops.convert_to_numpy(optimizer.iterations):
-            # Not from the model, whose list changes with `trainable`.
-            pairs = optimizer.averaged_variables()
-    # Copies, as on some backends the array shares the variable's memory.
-    raw = [np.array(keras.ops.convert_to_numpy(v)) for v, _ in pairs]
+    swapped = _Swapped(model)
     try:
-        for variable, average in pairs:
-            # Copies again: JAX donates the memory of updated variables.
-            variable.assign(keras.ops.copy(average))
+        swapped.put_averages()
         yield
     finally:
-        for (variable, _), value in zip(pairs, raw):
+        swapped.put_back()
+
+
+class _Swapped:
+    """The weights of a model and their averages, each to be put into it."""
+
+    def __init__(self, model: keras.Model) -> None:
+        optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+        self._pairs = []
+        if isinstance(optimizer, AveragingAdam) and optimizer.averages:
+            # 0 before the first update.
+            if keras.ops.convert_to_numpy(optimizer.iterations):
+                # Not from the model, whose list changes with `trainable`.
+                self._pairs = optimizer.averaged_variables()
+        # Copies, as on some backends the array shares the variable's memory.
+        self._own = [
+            np.array(keras.ops.convert_to_numpy(v)) for v, _ in self._pairs
+        ]
+
+    def put_averages(self) -> None:
+        for variable, average in self._pairs:
+            # Copies again: JAX donates the memory of updated variables.
+            variable.assign(keras.ops.copy(average))
+
+    def put_back(self) -> None:
+        for (variable, _), value in zip(self._pairs, self._own):
             variable.assign(on_devices_of(variable, value))
 
 
@@ -232,12 +247,15 @@ class AveragedValidation(keras.callbacks.Callback):
 
     def __init__(self) -> None:
         super().__init__()
-        self._swapped = contextlib.ExitStack()
+        # No context manager: after an error that nobody handles, Python would
+        # close it when it frees it, and the devices may be lost by then.
+        self._swapped: _Swapped | None = None
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Replaces the weights by their averages."""
         self.restore()
-        self._swapped.enter_context(averaged_weights(self.model))
+        self._swapped = _Swapped(self.model)
+        self._swapped.put_averages()
 
     def on_test_end(self, logs: dict[str, Any] | None = None) -> None:
         """Puts the weights back."""
@@ -245,4 +263,6 @@ class AveragedValidation(keras.callbacks.Callback):
 
     def restore(self) -> None:
         """Restores the model's own weights."""
-        self._swapped.close()
+        if self._swapped is not None:
+            self._swapped.put_back()
+            self._swapped = None

@@ -32,11 +32,11 @@ NO_DROPOUT = (
 _MAIN = "import sys; from relative_attention.cli import main; sys.exit(main())"
 
 
-def start_command(log, *words, **variables):
+def start_command(log, *words, program=("-c", _MAIN), **variables):
     """Starts the command in a process of its own, and logs what it says."""
     with open(log, "ab") as file:
         return subprocess.Popen(
-            [sys.executable, "-c", _MAIN, *map(str, words)],
+            [sys.executable, *program, *map(str, words)],
             env={**os.environ, **variables},
             stdout=file,
             stderr=file,

@@ -24,6 +24,7 @@ from tests.small_run import RECIPE
 
 ROOT = pathlib.Path(__file__).parents[2]
 SCRIPT = ROOT / "tests" / "without_tensorflow.py"
+PATH = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
 TWO_DEVICES = "--xla_force_host_platform_device_count=2"
 WORDS = [f"{letter}{digit}" for letter in "abcdefg" for digit in range(8)]
 
@@ -35,7 +36,6 @@ needs_jax = pytest.mark.skipif(
 
 def on_jax(*arguments, stdin=None, **variables):
     """Run a command in a new process; gives the finished process."""
-    path = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     return subprocess.run(
         [sys.executable, SCRIPT, *map(str, arguments)],
         input=stdin,
@@ -44,7 +44,7 @@ def on_jax(*arguments, stdin=None, **variables):
         env={
             **os.environ,
             "KERAS_BACKEND": "jax",
-            "PYTHONPATH": os.pathsep.join(path),
+            "PYTHONPATH": PATH,
             **variables,
         },
     )
@@ -133,7 +133,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(
     whole, _ = uninterrupted
     output = tmp_path / "run"
     train = ["train", recipe, "--data", texts, "--output", output]
-    stopped = on_jax("--told-to-stop-at", 4, *train)
+    stopped = on_jax("--told-to-stop-at=4", *train)
     assert stopped.returncode != 0
     checkpoints = output / "checkpoints"
     assert (checkpoints / "stop-00000004").is_dir()
@@ -222,29 +222,31 @@ def test_two_devices_of_a_recipe_are_one(
 def start_two(texts, shared_recipe, tmp_path):
     """A function that starts a run in two processes of one device each."""
 
-    def start(*more):
+    def start(*more, second=()):
         addresses = ",".join(free_addresses(2))
         words = ["train", shared_recipe, "--data", texts, *more]
         return [
             start_command(
                 tmp_path / f"{number}.log",
+                *options,
                 *words,
                 "--output",
                 tmp_path / "run",
+                program=[SCRIPT],
                 KERAS_BACKEND="jax",
+                PYTHONPATH=PATH,
                 KERAS_DISTRIBUTION_JOB_ADDRESSES=addresses,
                 KERAS_DISTRIBUTION_NUM_PROCESSES="2",
                 KERAS_DISTRIBUTION_PROCESS_ID=str(number),
             )
-            for number in range(2)
+            for number, options in enumerate([(), second])
         ]
 
     return start
 
 
 def assert_first_says_that_second_is_lost(processes, output):
-    processes[1].kill()
-    processes[1].wait()
+    processes[1].wait(timeout=240)
     # It cannot continue alone, and must not wait for ever.
     assert processes[0].wait(timeout=240) != 0, logs(output)
     last_line = (output.parent / "0.log").read_text().splitlines()[-1]
@@ -266,6 +268,7 @@ def test_two_processes_are_one_although_one_is_killed(
     wait_for(
         lambda: any(checkpoints.glob("step-*")), processes, output, seconds=600
     )
+    processes[1].kill()
     assert_first_says_that_second_is_lost(processes, output)
     # What came after the update 2 is made again.
     for path in checkpoints.glob("*"):
@@ -284,7 +287,15 @@ def test_a_process_that_is_lost_before_training_is_said(start_two, tmp_path):
     processes = start_two()
     # The second one waits until the first has written the folder.
     wait_for(output.exists, processes, output, seconds=600)
+    processes[1].kill()
     assert_first_says_that_second_is_lost(processes, output)
+
+
+@needs_jax
+@pytest.mark.slow
+def test_a_process_that_is_lost_in_a_validation_is_said(start_two, tmp_path):
+    processes = start_two(second=["--killed-in-validation"])
+    assert_first_says_that_second_is_lost(processes, tmp_path / "run")
 
 
 @needs_jax
