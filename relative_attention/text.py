@@ -143,7 +143,13 @@ def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
         lambda run: "\n" * run[0].count("\n") or " ", _composed(text)
     ).strip()
     title = _TITLES.get(language)
+    inside_addresses = {
+        position
+        for found in _find_addresses.finditer(text)
+        for position in range(found.start() + 1, found.end())
+    }
     pairs: list[tuple[str, str]] = []
+    start = 0
     for part in sentencex.segment(language, text):
         sentence = part.strip()
         # A part of blanks alone is all before.
@@ -151,12 +157,17 @@ def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
         if pairs:
             last, blank = pairs.pop()
             blank += before
-            if sentence and title is not None and title.search(last):
+            # `sentencex` ends a sentence within "Report.Final.pdf", too.
+            is_same = start in inside_addresses or (
+                title is not None and title.search(last)
+            )
+            if sentence and is_same:
                 sentence = last + blank + sentence
             else:
                 pairs.append((last, blank))
         if sentence:
             pairs.append((sentence, part[len(part.rstrip()) :]))
+        start += len(part)
     return pairs
 
 
@@ -256,9 +267,10 @@ def with_addresses(translation: str, addresses: Sequence[str]) -> str:
 def is_in_capitals(text: str) -> bool:
     """Returns whether several words are in capitals, and none is not.
 
-    A single word may be an abbreviation, and so may two short ones: there must
-    be a word of three letters.
+    Words of addresses do not count. A single word may be an abbreviation, and
+    so may two short ones: there must be a word of three letters.
     """
+    text = _find_addresses.sub("", text)
     # There is a capital for it, which hardly anybody writes.
     text = text.replace("\u00df", "SS")
     if any(map(str.islower, text)) or not any(map(str.isupper, text)):
@@ -277,6 +289,23 @@ def without_capitals(text: str, language: str, encode: Encode) -> str:
     """
     text = with_usual_capitals(text.lower(), language, encode)
     return _find_words.sub(lambda word: word[0].capitalize(), text, count=1)
+
+
+def with_capitals(text: str, addresses: Sequence[str]) -> str:
+    """Returns a text in capitals, but for some addresses.
+
+    Args:
+        text: string.
+        addresses: list of strings, as they are to be in the text.
+
+    Example:
+    >>> with_capitals("Frag me@example.org!", ["me@example.org"])
+    'FRAG me@example.org!'
+    """
+    as_given = {address.upper(): address for address in addresses}
+    return _find_address_like.sub(
+        lambda found: as_given.get(found[0], found[0]), text.upper()
+    )
 
 
 def with_usual_capitals(text: str, language: str, encode: Encode) -> str:

@@ -25,6 +25,7 @@ from relative_attention.text import is_in_capitals
 from relative_attention.text import single_word_without_capital
 from relative_attention.text import split_sentences
 from relative_attention.text import with_addresses
+from relative_attention.text import with_capitals
 from relative_attention.text import with_first_capital
 from relative_attention.text import with_usual_capitals
 from relative_attention.text import without_capitals
@@ -80,8 +81,10 @@ class Part(NamedTuple):
         is_capitalized: bool. Whether its first word had a capital, as that of
             its translation is to have.
         is_kept: bool. Whether it has no letter, and is its own translation.
-        addresses: tuple of strings. Its e-mail addresses, links and names of
-            files, which its translation is to have, too.
+        addresses: tuple of strings. The e-mail addresses, links and names of
+            files of `text`, which its translation is to have, too.
+        not_raised: tuple of strings. Those of the line, which stay as they were
+            typed where all else is raised.
     """
 
     text: str
@@ -91,6 +94,7 @@ class Part(NamedTuple):
     is_capitalized: bool = False
     is_kept: bool = False
     addresses: tuple[str, ...] = ()
+    not_raised: tuple[str, ...] = ()
 
     def finished(self, found: Translation) -> Translation:
         """Returns a translation of `text` as one of the sentence."""
@@ -101,7 +105,7 @@ class Part(NamedTuple):
         if self.is_capitalized:
             text = with_first_capital(text)
         if self.is_raised:
-            text = text.upper()
+            text = with_capitals(text, self.not_raised)
         return dataclasses.replace(found, text=text)
 
     def within_line(self, found: Translation) -> Translation:
@@ -200,6 +204,7 @@ def _searchable(
 ) -> Part:
     """Returns a part with its text in the case that a model knows best."""
     text = part.text
+    typed = addresses_in(text)
     is_raised |= is_in_capitals(text)
     if is_raised:
         text = without_capitals(text, language, encode)
@@ -211,6 +216,7 @@ def _searchable(
         is_raised=is_raised,
         is_capitalized=searched != text,
         addresses=tuple(addresses_in(text)),
+        not_raised=tuple(typed),
     )
 
 

@@ -308,6 +308,16 @@ def test_quotation_marks_are_around_each_of_the_best():
             "Also gute.nacht, Tom!",
         ),
         ("ASK ME@TOWN.ORG NOW!", "Frag mich@town.org!", "FRAG ME@TOWN.ORG!"),
+        (
+            "ASK me@town.org OR some@town.org!",
+            "Frag mich@town.org oder some@town.org!",
+            "FRAG me@town.org ODER some@town.org!",
+        ),
+        (
+            "Look at www.Town.ORG. It is in My.Map.pdf.",
+            "www.Stadt.ORG, My.Map.pdf.",
+            "www.Town.ORG, My.Map.pdf. www.Stadt.ORG, My.Map.pdf.",
+        ),
         # Nothing is like it, or there is no address.
         ("Ask me@town.org!", "Frag die Stadt!", "Frag die Stadt!"),
         ("Ask me.org.", "\u305dme.org\u305d", "\u305dme.org\u305d"),
