@@ -32,8 +32,6 @@ _find_words = re.compile(r"[^\W\d_]+")
 _find_free_words = re.compile(
     r"(?<![\w@./:#?&=-])[^\W\d_]+(?![\w@/&=-]|[.:#?]\w)"
 )
-# A sentence of one word, with marks around it.
-_find_single_word = re.compile(r"(\W*)([^\W\d_](?:['\u2019-]?[^\W\d_])+)(\W*)")
 _QUOTATION_MARKS = '"\u201c\u201d\u201e\u00ab\u00bb\u2039\u203a'
 _find_quotation = re.compile(
     f"([{_QUOTATION_MARKS}] ?)"
@@ -332,28 +330,39 @@ def with_usual_capitals(text: str, language: str, encode: Encode) -> str:
     return _find_free_words.sub(lambda word: usual[word[0]], text)
 
 
-def single_word_without_capital(text: str, encode: Encode) -> str:
-    """Returns a word alone without its capital, if the word is known so.
+def without_copied_capital(text: str, translation: str, encode: Encode) -> str:
+    """Returns a sentence without its capital, if a word was copied for it.
 
-    Variants of training lines have names that stand alone (see `write_variants`
-    in `corpora/variants.py`), so a model takes any word alone for a name if it
-    has a capital.
+    Training lines have invented names (see `write_variants` in
+    `corpora/variants.py`). So a model may take the first word for a name, as it
+    has a capital, and translate "Kids are cruel." as "Kids sind grausam.". The
+    vocabulary knows which words are none.
 
     Args:
-        text: string. A sentence; of several words it is returned as it is.
+        text: string. It is returned as it is if its first word was translated,
+            has no capital, is of an address or is not known in lowercase.
+        translation: string.
         encode: the method of the vocabulary.
     """
-    found = _find_single_word.fullmatch(text)
-    if found is None or not found[2][0].isupper() or not found[2][1:].islower():
+    first, free = _find_words.search(text), _find_free_words.search(text)
+    copied = _find_free_words.search(translation)
+    if not first or not copied or not free or first.span() != free.span():
         return text
-    word = found[2].lower()
-    plain, with_capital = map(list, encode([word, found[2]]))
-    # As in `with_usual_capitals`.
-    is_known = 2 * len(plain) <= len(word)
-    # Of a vocabulary of text in lowercase they are equal.
-    if not is_known or plain == with_capital or len(plain) > len(with_capital):
+    word = first[0]
+    if word != copied[0] or not word[0].isupper() or not word[1:].islower():
         return text
-    return f"{found[1]}{word}{found[3]}"
+    plain, with_capital = encode([word.lower(), word])
+    if _find_words.findall(text) == [word]:
+        # As in `with_usual_capitals`.
+        is_known = 2 * len(plain) <= len(word)
+        is_word = is_known and len(plain) <= len(with_capital)
+    else:
+        # Among other words it is a name more often. Frequent ones are a piece
+        # in lowercase, too.
+        is_word = len(plain) == 1 < len(with_capital)
+    if not is_word:
+        return text
+    return f"{text[: first.start()]}{word.lower()}{text[first.end() :]}"
 
 
 def with_first_capital(text: str) -> str:

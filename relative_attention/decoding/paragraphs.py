@@ -22,11 +22,9 @@ from relative_attention.text import addresses_in
 from relative_attention.text import clean_text
 from relative_attention.text import has_letter
 from relative_attention.text import is_in_capitals
-from relative_attention.text import single_word_without_capital
 from relative_attention.text import split_sentences
 from relative_attention.text import with_addresses
 from relative_attention.text import with_capitals
-from relative_attention.text import with_first_capital
 from relative_attention.text import with_usual_capitals
 from relative_attention.text import without_capitals
 from relative_attention.text import without_quotation_marks
@@ -78,8 +76,6 @@ class Part(NamedTuple):
             marks, and what `split_sentences` returns.
         is_raised: bool. Whether it was in capitals, as its translation is to
             be.
-        is_capitalized: bool. Whether its first word had a capital, as that of
-            its translation is to have.
         is_kept: bool. Whether it has no letter, and is its own translation.
         addresses: tuple of strings. The e-mail addresses, links and names of
             files of `text`, which its translation is to have, too.
@@ -91,7 +87,6 @@ class Part(NamedTuple):
     before: str = ""
     after: str = ""
     is_raised: bool = False
-    is_capitalized: bool = False
     is_kept: bool = False
     addresses: tuple[str, ...] = ()
     not_raised: tuple[str, ...] = ()
@@ -102,8 +97,6 @@ class Part(NamedTuple):
         # A text that was cut may have lost some.
         if not found.was_cut:
             text = with_addresses(text, self.addresses)
-        if self.is_capitalized:
-            text = with_first_capital(text)
         if self.is_raised:
             text = with_capitals(text, self.not_raised)
         return dataclasses.replace(found, text=text)
@@ -210,11 +203,9 @@ def _searchable(
         text = without_capitals(text, language, encode)
     elif text.islower():
         text = with_usual_capitals(text, language, encode)
-    searched = single_word_without_capital(text, encode)
     return part._replace(
-        text=searched,
+        text=text,
         is_raised=is_raised,
-        is_capitalized=searched != text,
         addresses=tuple(addresses_in(text)),
         not_raised=tuple(typed),
     )

@@ -31,6 +31,8 @@ from relative_attention.tensor_type import Tensor
 from relative_attention.text import clean_text
 from relative_attention.text import is_no_answer
 from relative_attention.text import seems_to_have_sentences
+from relative_attention.text import with_first_capital
+from relative_attention.text import without_copied_capital
 
 # Called after each batch with the number of sentences translated so far.
 ReportCount = Callable[[int], Any]
@@ -109,13 +111,15 @@ class Translator:
     If the language of the source is known, `translate` splits a line into its
     sentences, and joins their translations. Sentences in capitals or in
     quotation marks are searched without them, and their translations get them.
-    In sentences in lowercase, words that usually begin with a capital get it; a
-    known word alone is searched without its capital. E-mail addresses, links
-    and names of files are in the translation as they were. Sentences without a
-    letter are their own translation. A translation that is empty or repeats
-    itself without an end is searched for again, with a token at least and
-    without repeats; if that fails too, the sentence is its own translation.
-    Prefixes and attention need each line as it is.
+    In sentences in lowercase, words that usually begin with a capital get it.
+    E-mail addresses, links and names of files are in the translation as they
+    were. Sentences without a letter are their own translation.
+
+    Some sentences are searched for again: without the capital of the first
+    word, if that was copied and is known in lowercase; with a token at least
+    and without repeats, if the translation is empty or repeats itself. Where
+    the latter fails, the sentence is its own translation. Prefixes and
+    attention need each line as it is.
 
     Args:
         model: `Transformer` or `Ensemble`.
@@ -430,38 +434,70 @@ class Translator:
         num_results: int,
         settings: Mapping[str, Any],
     ) -> None:
-        """Replaces translations that are empty or repeat themselves.
+        """Replaces what is no translation, as far as that can be seen.
 
-        They are searched for again, with a token at least and without repeats.
-        A sentence that leads to none that way either is its own translation.
+        First, a sentence whose first word was copied, as if it were a name, is
+        searched for without its capital. Then, a sentence whose translation is
+        empty or repeats itself is searched for with a token at least and
+        without repeats. If that fails, it is its own translation.
         """
-        unanswered = [
+
+        def search(texts: list[str], **more: Any) -> list[list[Translation]]:
+            return self._decode_sentences(
+                beam_search,
+                texts,
+                num_results,
+                settings["num_beams"],
+                [()] * len(texts),
+                lambda num_done: None,
+                **{**settings, **more},
+            )
+
+        def without_capital(sentence: str, translation: str) -> str:
+            return without_copied_capital(
+                sentence, translation, self.source_vocabulary.encode
+            )
+
+        texts = [
+            without_capital(sentence, results[0].text)
+            for sentence, results in zip(sentences, found)
+        ]
+        copied = [
             index
             for index, sentence in enumerate(sentences)
-            if is_no_answer(sentence, found[index][0].text)
+            if texts[index] != sentence
         ]
-        if not unanswered:
-            return
-        settings = {
-            **settings,
-            "no_repeat_ngram": _LOOP_NGRAM,
-            "min_length": max(self.min_length, 2),
-        }
-        again = self._decode_sentences(
-            beam_search,
-            [sentences[index] for index in unanswered],
-            num_results,
-            settings["num_beams"],
-            [()] * len(unanswered),
-            lambda num_done: None,
-            **settings,
+        again = search([texts[index] for index in copied])
+        for index, results in zip(copied, again):
+            best = with_first_capital(results[0].text)
+            # Copied again: it is a name.
+            if without_capital(sentences[index], best) != sentences[index]:
+                texts[index] = sentences[index]
+            else:
+                found[index] = results
+
+        unanswered = [
+            index
+            for index, text in enumerate(texts)
+            if is_no_answer(text, found[index][0].text)
+        ]
+        again = search(
+            [texts[index] for index in unanswered],
+            no_repeat_ngram=_LOOP_NGRAM,
+            min_length=max(self.min_length, 2),
         )
         for index, results in zip(unanswered, again):
-            sentence, best = sentences[index], results[0]
-            if is_no_answer(sentence, best.text):
-                kept = clean_text(sentence)
-                results = [Translation(kept, 0.0, was_cut=best.was_cut)]
+            text, was_cut = texts[index], results[0].was_cut
+            if is_no_answer(text, results[0].text):
+                results = [Translation(clean_text(text), 0.0, was_cut=was_cut)]
             found[index] = results
+
+        for index in copied:
+            if texts[index] != sentences[index]:
+                found[index] = [
+                    dataclasses.replace(one, text=with_first_capital(one.text))
+                    for one in found[index]
+                ]
 
     def _decode_sentences(
         self,

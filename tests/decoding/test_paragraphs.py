@@ -189,7 +189,7 @@ def with_names():
     """A translator whose vocabulary has more pieces for names in lowercase."""
     translator = make_translator()
     encode = translator.vocabulary.encode
-    num_pieces = {"zug": 2, "tom": 2, "Da": 2, "da": 3}
+    num_pieces = {"zug": 2, "tom": 2, "Da": 2, "da": 3, "Kids": 2}
     translator.vocabulary.encode = lambda lines: [
         row * num_pieces.get(line, 1) for line, row in zip(lines, encode(lines))
     ]
@@ -217,35 +217,55 @@ def test_names_in_lines_in_lowercase_get_their_capital(with_names, text, found):
     assert searched(with_names) == [found]
 
 
+def copy_capitals(translator, of_others):
+    """Makes it copy what begins with a capital, and give for others a text."""
+    decode = translator.vocabulary.decode
+
+    def copy_or_not(rows):
+        texts = map(backwards, decode(rows))
+        return [x if x.strip("¿«")[0].isupper() else of_others for x in texts]
+
+    translator.vocabulary.decode = copy_or_not
+
+
 @pytest.mark.parametrize(
-    ("text", "alone", "found"),
+    ("text", "again", "found"),
     [
-        ("Dog!", ["dog!"], "«Hund-haus»"),
-        ("¿Aujourd’hui?", ["¿aujourd’hui?"], "«Hund-haus»"),
-        ("DOG! TOM.", ["dog!", "Tom."], "«HUND-HAUS» «HUND-HAUS»"),
-        # A name; unknown; written so for a reason.
-        ("Tom.", ["Tom."], "«hund-haus»"),
-        ("Da.", ["Da."], "«hund-haus»"),
-        ("NATO", ["NATO"], "«hund-haus»"),
-        ("O'Brien", ["O'Brien"], "«hund-haus»"),
-        ("A", ["A"], "«hund-haus»"),
-        ("Dog.org", ["Dog.org"], "«hund-haus»"),
-        ("Dog house", ["Dog house"], "«hund-haus»"),
+        ("Dog!", ["dog!"], "Hund-haus"),
+        ("¿Dog?", ["¿dog?"], "Hund-haus"),
+        ("Kids, play!", ["kids, play!"], "Hund-haus"),
+        ("KIDS PLAY. TOM.", ["kids play."], "HUND-HAUS TOM."),
+        # A name; unknown; written so for a reason; an address.
+        ("Tom.", [], "Tom."),
+        ("Dog house", [], "Dog house"),
+        ("Da.", [], "Da."),
+        ("NATO", [], "NATO"),
+        ("A", [], "A"),
+        ("Dog.org", [], "Dog.org"),
+        ("Kids@dog.org plays.", [], "Kids@dog.org plays."),
     ],
 )
-def test_word_alone_is_searched_without_its_capital(
-    with_names, text, alone, found
+def test_copied_first_word_is_searched_again_without_its_capital(
+    with_names, text, again, found
 ):
-    with_names.vocabulary.decode = lambda rows: ["«hund-haus»"] * len(rows)
-    assert with_names.translate([text]) == [found]
-    assert searched(with_names) == alone
+    copy_capitals(with_names, "hund-haus")
+    assert with_names.translate([text, "den?"]) == [found, "hund-haus"]
+    lowercase = [one for one in searched(with_names) if one == one.lower()]
+    assert lowercase == ["den?", *again]
 
 
-def test_word_alone_stays_in_a_vocabulary_of_lowercase_text():
-    translator = make_translator()
-    encode = translator.vocabulary.encode
-    translator.vocabulary.encode = lambda lines: encode(map(str.lower, lines))
-    assert translator.translate(["Dog!"]) == ["!god"]
+def test_lists_of_the_best_get_the_capital(with_names):
+    copy_capitals(with_names, "hund-haus")
+    text = "Kids, play!"
+    assert with_names.translate([text], num_results=1) == [["Hund-haus"]]
+    # With a beginning of its own, the line as it is.
+    assert with_names.translate([text], target_prefixes=[""]) == [text]
+
+
+@pytest.mark.parametrize("answer", ["kids plays", ""], ids=["copied", "empty"])
+def test_copied_first_word_stays_if_it_is_copied_again(with_names, answer):
+    copy_capitals(with_names, answer)
+    assert with_names.translate(["Kids play."]) == ["Kids play."]
 
 
 @pytest.mark.parametrize(
