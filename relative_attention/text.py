@@ -50,7 +50,9 @@ _find_addresses = re.compile(
 # "library@ville.fr" is .59 like "bibliothèque@ville.fr", and "gute.nacht" .50
 # like "good.night", which is no address.
 _LIKENESS = 0.55
-_find_address_like = re.compile(rf"{_IN_ADDRESS}*[@./]{_IN_ADDRESS}*[\w/]")
+_find_address_like = re.compile(
+    rf"(?<!{_IN_ADDRESS}){_IN_ADDRESS}*[@./]{_IN_ADDRESS}*[\w/]"
+)
 # A mark that ends sentences, and more text after it.
 _find_ends = re.compile(r"[.!?\u2026]\W?\s+\w|[\u3002\uff01\uff1f]\w")
 # Four times the same, or eight times the same character.
