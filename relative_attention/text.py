@@ -342,7 +342,8 @@ def without_copied_capital(text: str, translation: str, encode: Encode) -> str:
 
     Args:
         text: string. It is returned as it is if its first word was translated,
-            has no capital, is of an address or is not known in lowercase.
+            has no capital, is of an address or a name, or is not known in
+            lowercase.
         translation: string.
         encode: the method of the vocabulary.
     """
@@ -354,14 +355,16 @@ def without_copied_capital(text: str, translation: str, encode: Encode) -> str:
     if word != copied[0] or not word[0].isupper() or not word[1:].islower():
         return text
     plain, with_capital = encode([word.lower(), word])
-    if _find_words.findall(text) == [word]:
+    others = _find_words.findall(text)[1:]
+    if not others:
         # As in `with_usual_capitals`.
         is_known = 2 * len(plain) <= len(word)
         is_word = is_known and len(plain) <= len(with_capital)
     else:
-        # Among other words it is a name more often. Frequent ones are a piece
-        # in lowercase, too.
-        is_word = len(plain) == 1 < len(with_capital)
+        # Among other words it is a name more often. Frequent names are a piece
+        # in lowercase, too, and "Bill Gates" is one. "I" says nothing.
+        has_surname = len(others[0]) > 1 and others[0].istitle()
+        is_word = len(plain) == 1 < len(with_capital) and not has_surname
     if not is_word:
         return text
     return f"{text[: first.start()]}{word.lower()}{text[first.end() :]}"
