@@ -60,13 +60,15 @@ class DecodingSection:
         50, at_least=0, at_most=100_000, may_change=True
     )
     """How many tokens a translation may be longer than its source."""
-    max_source_length: int = key(512, at_least=2, may_change=True)
+    max_source_length: int = key(
+        512, at_least=2, at_most=100_000, may_change=True
+    )
     """Longer sentences are cut to this many tokens."""
     trained_source_length: int | None = key(None, at_least=1, may_change=True)
     """`translate` reports lines of more tokens, as the model has hardly seen
     any. `null`: training sets it to the length that 999 of 1,000 source rows do
     not exceed, joined lines included."""
-    no_repeat_ngram: int = key(0, at_least=0, may_change=True)
+    no_repeat_ngram: int = key(0, at_least=0, at_most=100, may_change=True)
     """No translation has the same so many tokens in a row twice; `0` allows
     it."""
     source_language: str | None = key(None, is_language=True, may_change=True)

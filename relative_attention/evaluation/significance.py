@@ -27,6 +27,8 @@ Seed = TypeVar("Seed")
 
 # A 95 % interval leaves out one in forty resamples at either end.
 _LEAST_RESAMPLES = 40
+# Seconds to minutes; p-values of one in a hundred thousand.
+_MOST_RESAMPLES = 100_000
 _SIGNIFICANT = 0.05
 # sacreBLEU's counts of BLEU: lengths of translation and reference, correct
 # n-grams of one to four tokens, and all n-grams.
@@ -100,7 +102,7 @@ def paired_bootstrap(
             of such lists, if there are several references.
         metrics: list of names among `"bleu"`, `"chrf"` and `"ter"`. Defaults
             to all.
-        num_resamples: int. The number of texts to draw, at least 40. Defaults
+        num_resamples: int. The number of texts to draw, 40 to 100,000. Defaults
             to `1000`.
         seed: int. The random seed, at least 1. Defaults to `12345`, as in
             sacreBLEU; `SACREBLEU_SEED` is ignored.
@@ -157,8 +159,13 @@ def paired_bootstrap(
 
 
 def check_bootstrap(num_resamples: int = 1000, seed: int = 12345) -> None:
-    """Raises `ValueError` if a number is too small for a bootstrap."""
+    """Raises `ValueError` if a number does not suit a bootstrap."""
     checked_at_least("num_resamples", num_resamples, _LEAST_RESAMPLES)
+    if num_resamples > _MOST_RESAMPLES:
+        raise ValueError(
+            f"`num_resamples` must be at most {_MOST_RESAMPLES:,}. "
+            f"Received: num_resamples={num_resamples}."
+        )
     # For sacreBLEU, 0 means no seed.
     checked_at_least("seed", seed, 1)
 
@@ -320,7 +327,7 @@ def bootstrap_of_means(
         system: dict of seed to `SentenceStatistics`.
         baseline: dict of seed to `SentenceStatistics`, of the same test text.
             Seeds that only one of the two has are ignored.
-        num_resamples: int. The number of texts to draw, at least 40. Defaults
+        num_resamples: int. The number of texts to draw, 40 to 100,000. Defaults
             to `1000`.
         seed: int. The random seed, at least 1. Defaults to `12345`.
 

@@ -3,11 +3,21 @@
 import dataclasses
 from typing import Any
 
+from relative_attention.layers.positions import arguments_of
 from relative_attention.layers.positions import encoding_of
 from relative_attention.layers.positions import find_names
 from relative_attention.layers.positions import written
 from relative_attention.schema import check_fields
+from relative_attention.schema import field_value
 from relative_attention.schema import key
+from relative_attention.schema import keys_of
+
+# A file may come from anywhere, and ask for more than any machine has. Beyond
+# the largest that are known: a thousand layers, a few million words.
+_MOST_LAYERS = 1000
+_MOST_FEATURES = 2**18
+_MOST_ROWS = 10_000_000
+_MOST_POSITIONS = 100_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,16 +78,16 @@ class TransformerConfig:
             `"recompute"` is for long texts: its memory grows with the length.
     """
 
-    vocabulary_size: int = key(at_least=1)
-    num_encoder_layers: int = key(6, at_least=1)
-    num_decoder_layers: int = key(6, at_least=1)
-    hidden_dim: int = key(512, at_least=1)
-    intermediate_dim: int = key(2048, at_least=1)
-    num_heads: int = key(8, at_least=1)
-    key_dim: int | None = key(None, at_least=1)
-    value_dim: int | None = key(None, at_least=1)
+    vocabulary_size: int = key(at_least=1, at_most=_MOST_ROWS)
+    num_encoder_layers: int = key(6, at_least=1, at_most=_MOST_LAYERS)
+    num_decoder_layers: int = key(6, at_least=1, at_most=_MOST_LAYERS)
+    hidden_dim: int = key(512, at_least=1, at_most=_MOST_FEATURES)
+    intermediate_dim: int = key(2048, at_least=1, at_most=_MOST_FEATURES)
+    num_heads: int = key(8, at_least=1, at_most=_MOST_LAYERS)
+    key_dim: int | None = key(None, at_least=1, at_most=_MOST_FEATURES)
+    value_dim: int | None = key(None, at_least=1, at_most=_MOST_FEATURES)
     position_encoding: str | None = key("relative")
-    max_relative_position: int = key(16, at_least=0)
+    max_relative_position: int = key(16, at_least=0, at_most=_MOST_POSITIONS)
     share_relations_across_heads: bool = key(True)
     use_key_relations: bool = key(True)
     use_value_relations: bool = key(True)
@@ -89,13 +99,15 @@ class TransformerConfig:
     share_embeddings: str = key(
         "all", choices=("all", "target", "source_target", "none")
     )
-    source_vocabulary_size: int | None = key(None, at_least=1)
+    source_vocabulary_size: int | None = key(
+        None, at_least=1, at_most=_MOST_ROWS
+    )
     attention_bias: bool = key(False)
     output_bias: bool = key(False)
     start_token_id: int = key(0, at_least=0)
-    first_position: int = key(0, at_least=0)
+    first_position: int = key(0, at_least=0, at_most=_MOST_POSITIONS)
     use_target_space_embedding: bool = key(False)
-    max_length: int = key(1024, at_least=1)
+    max_length: int = key(1024, at_least=1, at_most=_MOST_POSITIONS)
     implementation: str = key(
         "auto", choices=("auto", "recompute", "transpose")
     )
@@ -107,6 +119,11 @@ class TransformerConfig:
             for name in encoding.config_fields:
                 object.__setattr__(self, name, getattr(encoding, name))
         check_fields(self)
+        for name, value in arguments_of(self.position_encoding).items():
+            # Those that replace fields have their bounds.
+            if name in keys_of(TransformerConfig):
+                where = "position_encoding: "
+                field_value(TransformerConfig, where, name, value)
         if self.start_token_id >= self.vocabulary_size:
             raise ValueError(
                 "`start_token_id` must be an id of the target vocabulary, "

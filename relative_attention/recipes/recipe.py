@@ -19,8 +19,6 @@ from relative_attention.decoding.translator import DecodingSection
 from relative_attention.errors import InputError
 from relative_attention.errors import did_you_mean
 from relative_attention.files import atomic_file
-from relative_attention.layers.positions import import_modules
-from relative_attention.layers.positions import own_module
 from relative_attention.models import TransformerConfig
 from relative_attention.models import preset_config
 from relative_attention.models import preset_training
@@ -157,8 +155,6 @@ class Recipe:
         for name, value in values.items():
             section, key = _section_and_key(name)
             mapping[section][key] = value
-            if name == "model.position_encoding":
-                _import_own(mapping["model"])
             derived.discard(name)
         preset = mapping["model"].get("preset")
         if preset != self.model.get("preset"):
@@ -242,17 +238,14 @@ def find_recipe(name: pathlib.Path | str) -> Recipe:
     Args:
         name: A string, the path of a YAML file or of a folder with a
             `recipe.yaml`, such as a trained model; or a name of
-            `zoo_recipes()`. Paths take precedence. If a file has a position
-            encoding of your own, such as `mymodule:LogBias`, that module is
-            imported, also from the working directory.
+            `zoo_recipes()`. Paths take precedence. A module that only the
+            recipe names, of a position encoding of your own such as
+            `mymodule:LogBias`, is not imported: import it first.
 
     Raises:
         InputError: if there is no such recipe, or it is wrong.
     """
     path = pathlib.Path(name)
-    if path.is_file():
-        # Not of a folder, which may come from elsewhere.
-        _import_own(read_yaml_file(path, "recipe").get("model"))
     for file in (path / "recipe.yaml", path):
         if file.is_file():
             return Recipe.load(file)
@@ -264,18 +257,6 @@ def find_recipe(name: pathlib.Path | str) -> Recipe:
         "with the package."
         f"{did_you_mean(name, known)} Known: {', '.join(known)}."
     )
-
-
-def _import_own(model: Any) -> None:
-    """Imports the module of a user's position encoding, if there is one."""
-    if not isinstance(model, dict):
-        return  # The check of the recipe says what is wrong.
-    try:
-        module = own_module(model.get("position_encoding"))
-    except ValueError:
-        return
-    if module is not None:
-        import_modules(module)
 
 
 # === Keys ===

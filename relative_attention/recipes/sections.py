@@ -65,7 +65,7 @@ class DataSection:
     links and other things to copy, in lowercase, without the final mark, in
     quotation marks. A model trained without them changes what it should copy.
     0.5 to 1 is enough. See `relative-attention data variants`."""
-    join: int | None = key(None, at_least=1)
+    join: int | None = key(None, at_least=1, at_most=1000)
     """Joins up to this many training lines into one, on both sides, with a
     blank between them. Which lines are joined changes in every epoch. A model
     trained on single sentences only translates longer text badly. Lines that
@@ -81,7 +81,7 @@ class DataSection:
 class VocabularySection:
     """The vocabulary: SentencePiece, or a list of tokens."""
 
-    size: int | str = key(8000, at_least=1, choices=(AUTO,))
+    size: int | str = key(8000, at_least=1, at_most=1_000_000, choices=(AUTO,))
     """Number of pieces, including 259 bytes and special ones (of a list of
     tokens 4); fewer than those are an error when the text is read. A small
     text may give fewer. `auto`: 2,000 for fewer than 10,000 pairs, 4,000 for
@@ -130,7 +130,7 @@ class TrainingSection:
     """Time limit of training, to which it keeps within an update: it stops,
     validates and saves; `null` for none."""
     devices: int | str = key(
-        "all", at_least=1, choices=("all",), may_change=True
+        "all", at_least=1, at_most=1024, choices=("all",), may_change=True
     )
     """Number of GPUs of this machine to train on, or `all`. Without a GPU, the
     number of parts to divide the CPU into, to try it out; on JAX, `XLA_FLAGS`
@@ -145,12 +145,18 @@ class TrainingSection:
     """Whether to write pictures of attention and relation embeddings, and
     sample translations, to TensorBoard."""
     batch_tokens: int | str = key(
-        4096, at_least=1, choices=(AUTO,), may_change=True
+        4096,
+        at_least=1,
+        at_most=10_000_000,
+        choices=(AUTO,),
+        may_change=True,
     )
     """Tokens that a device processes at a time, including padding, counted on
     the longer side; `auto` for nine tenths of what fits on a GPU (on a CPU
     4,096; not on JAX)."""
-    effective_batch_tokens: int | None = key(None, at_least=1, may_change=True)
+    effective_batch_tokens: int | None = key(
+        None, at_least=1, at_most=100_000_000, may_change=True
+    )
     """Tokens per update, counted the same way. Each device processes its share
     in parts of at most `batch_tokens` (gradient accumulation). `null`:
     `batch_tokens` times the number of devices."""

@@ -36,6 +36,7 @@ from relative_attention.evaluation.significance import SentenceStatistics
 from relative_attention.files import atomic_file
 from relative_attention.files import locked_directory
 from relative_attention.files import read_json_object
+from relative_attention.layers.positions import own_module
 from relative_attention.plot import study_figure
 from relative_attention.plot.figure import save_figure
 from relative_attention.recipes import Recipe
@@ -600,6 +601,10 @@ def _start(run: StudyRun, num_jobs: int) -> subprocess.Popen[bytes]:
     words = ["train", str(recipe), f"--output={run.path()}", "--resume=auto"]
     if run.data_directory is not None:
         words.append(f"--data={run.data_directory}")
+    # This process has imported it, or the recipe would have been refused.
+    module = own_module(run.recipe.model.get("position_encoding"))
+    if module is not None:
+        words.append(f"--module={module}")
     # Appended, as a resumed run continues its log.
     with open(log, "ab") as file:
         return subprocess.Popen(

@@ -207,6 +207,7 @@ def test_evaluate_is_refused_before_translating(
         (["--compare", table], "table has a tab.*cut -f"),
         (["--reference", table], "table has a tab.*cut -f"),
         (["--resamples", "39"], "`num_resamples` must be at least 40"),
+        (["--resamples", "1" * 12], "`num_resamples` must be at most 100,000"),
         (["--tokenizer", "ko-mecab"], r"sacrebleu\[ko\]"),
         (["--tokenizer", "moses"], "go together.*moses, --language None"),
     ):

@@ -11,6 +11,8 @@ import yaml
 import relative_attention as ra
 from relative_attention.models import TransformerConfig
 from relative_attention.recipes.recipe import SECTIONS
+from relative_attention.schema import keys_of
+from relative_attention.schema import types_of
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 MODELS = pathlib.Path(__file__).parents[2] / "models"
@@ -43,6 +45,18 @@ def test_override_replaces_one_value_and_all_are_saved(recipe, tmp_path):
         ("training.steps=0", "`training.steps` must be at least 1"),
         ("training.steps=1" + "0" * 30, "must be at most 2,147,483,647"),
         (f"training.steps={'[' * 1000}", "nested too deeply"),
+        ("training.devices=2000", "must be at most 1,024"),
+        ("decoding.no_repeat_ngram=1000", "must be at most 100"),
+        ("decoding.max_source_length=999999999", "must be at most 100,000"),
+        ("model.num_encoder_layers=1000000000", "must be at most 1,000"),
+        (
+            "model.position_encoding=relative(max_relative_position=1000000)",
+            "`position_encoding: max_relative_position` must be at most 100",
+        ),
+        (
+            f"model.position_encoding=relative(a={'-' * 900}1)",
+            "must be a name, or a name with arguments",
+        ),
         ("training.steps=1:30", "must be int or null. Received: '1:30'"),
         ("training.steps=null", "`training.steps` or `training.epochs`"),
         ("training.precision=half", "`training.precision` must be one of"),
@@ -83,6 +97,46 @@ def test_override_replaces_one_value_and_all_are_saved(recipe, tmp_path):
 def test_wrong_value_is_refused_by_name(assignment, message, recipe):
     with pytest.raises(ra.InputError, match=message):
         recipe.override(assignment.split())
+
+
+# Numbers without an upper bound of their own, which change neither memory nor
+# time: they end training, or are compared, multiplied or seeds.
+COST_NOTHING = {
+    *("data.held_out", "data.max_length"),
+    *("training.steps", "training.epochs", "training.minutes"),
+    *("training.validate_every", "training.bleu_every"),
+    *("training.learning_rate", "training.learning_rate_scale"),
+    *("training.warmup_steps", "training.adam_epsilon"),
+    *("training.gradient_clip", "training.seed", "training.early_stopping"),
+    *("training.save_every", "training.save_minutes"),
+    # A run that keeps more than the disk holds is refused.
+    *("training.keep_checkpoints", "training.average_last"),
+    "training.average_epochs",
+    "decoding.trained_source_length",
+    # An id of the vocabulary.
+    *("model.layer_norm_epsilon", "model.start_token_id"),
+}
+
+
+def test_every_number_has_an_upper_bound_or_costs_nothing():
+    unbounded = {
+        f"{section}.{name}"
+        for section, cls in [*SECTIONS.items(), ("model", TransformerConfig)]
+        for name, rule in keys_of(cls).items()
+        if {int, float} & {*types_of(cls, "", name)}
+        and rule.at_most is None
+        and not rule.is_fraction
+    }
+    assert unbounded == COST_NOTHING
+
+
+def test_module_that_a_file_names_is_not_imported(tmp_path, monkeypatch):
+    (tmp_path / "stranger.py").write_text("raise AssertionError('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "my.yaml"
+    path.write_text(REST.replace("tiny", "tiny, position_encoding: stranger:A"))
+    with pytest.raises(ra.InputError, match="`--module stranger`"):
+        ra.find_recipe(path)
 
 
 REST = "model: {preset: transformer_tiny}\ntraining: {steps: 1}"

@@ -1,5 +1,6 @@
 """A position encoding of a user's module: trained, saved, found again."""
 
+import importlib
 import json
 import sys
 
@@ -41,7 +42,18 @@ def folder(tmp_path, monkeypatch, corpus):
     training = {**RECIPE["training"], "steps": 1}
     recipe = {**RECIPE, "model": model, "training": training}
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(recipe))
-    monkeypatch.setattr(sys, "path", [*sys.path])
+    # A file that names a module does not import it.
+    monkeypatch.syspath_prepend(tmp_path)
+    for load, argument in (
+        (ra.find_recipe, "mine.yaml"),
+        (
+            ra.Recipe.from_mapping(RECIPE).override,
+            [f"model.position_encoding={ENCODING}"],
+        ),
+    ):
+        with pytest.raises(ra.InputError, match=f"`--module {NAME}`"):
+            load(argument)
+    importlib.import_module(NAME)
     ra.train(
         ra.find_recipe("mine.yaml"),
         tmp_path / "run",
@@ -101,12 +113,11 @@ def test_error_is_one_line_when_a_module_cannot_be_imported(
         ("broken_module", "ZeroDivisionError"),
         ("no_such_module", "ModuleNotFoundError"),
     ):
-        model = {**RECIPE["model"], "position_encoding": f"{name}:LogBias"}
-        (tmp_path / "mine.yaml").write_text(
-            yaml.safe_dump({**RECIPE, "model": model})
+        status, _, errors = run(
+            *("train", "small_relative", "--output", "run"),
+            *("--module", name),
         )
-        with pytest.raises(ra.InputError, match=f"{name}.*{problem}"):
-            ra.find_recipe("mine.yaml")
-        status, _, errors = run("train", "mine.yaml", "--output", "run")
         assert status == 1 and errors.count("\n") == 1
+        assert f"module {name!r} cannot be imported" in errors
+        assert problem in errors
     assert not (tmp_path / "run").exists()

@@ -19,6 +19,7 @@ import ast
 import importlib
 import os
 import re
+import reprlib
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -110,7 +111,8 @@ def find_names(encoding: Any) -> Names:
         raise ValueError(
             f"`position_encoding` must be one of {known}, an object of "
             "`ra.positions` or of your own class, or its name "
-            f"'module:class'. Received: position_encoding={encoding!r}."
+            "'module:class'. Received: "
+            f"position_encoding={_short.repr(encoding)}."
         )
     return Names(name, is_checked=True, is_own=True)
 
@@ -125,7 +127,7 @@ def encoding_of(config: Any) -> Any:
         ValueError: if its `position_encoding` is unknown or has wrong
             arguments.
     """
-    _, arguments = _name_and_arguments(config.position_encoding)
+    arguments = arguments_of(config.position_encoding)
     cls = find_names(config.position_encoding).attention_class()
     try:
         if not arguments:
@@ -196,6 +198,12 @@ def import_modules(modules: str | Sequence[str]) -> None:
             ) from error
 
 
+def arguments_of(encoding: Any) -> dict[str, Any]:
+    """Returns the arguments in the name of an encoding."""
+    _, arguments = _name_and_arguments(encoding)
+    return arguments
+
+
 def own_module(encoding: Any) -> str | None:
     """Returns the module in a name `"module:class"`, `None` of others."""
     name, _ = _name_and_arguments(encoding)
@@ -216,27 +224,28 @@ def _name_and_arguments(encoding: Any) -> tuple[Any, dict[str, Any]]:
     # A `**` has no name.
     if isinstance(call, ast.Call) and not call.args:
         arguments = {
-            str(keyword.arg): _read(ast.unparse(keyword.value))
-            for keyword in call.keywords
+            str(keyword.arg): _read(keyword.value) for keyword in call.keywords
         }
         if "None" not in arguments and _NOT_PLAIN not in arguments.values():
             return name, arguments
     raise ValueError(
         "`position_encoding` must be a name, or a name with arguments such as "
-        f"'rotary(max_wavelength=500)'. Received: {encoding[:200]!r}."
+        f"'rotary(max_wavelength=500)'. Received: {_short.repr(encoding)}."
     )
 
 
 _NOT_PLAIN = object()
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 200
 
 
-def _read(text: str) -> Any:
+def _read(literal: str | ast.expr) -> Any:
     """Returns the value of a literal, or `_NOT_PLAIN`.
 
     No dict: Keras would make an object of it, of a class in any module.
     """
     try:
-        value = ast.literal_eval(text)
+        value = ast.literal_eval(literal)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return _NOT_PLAIN
     return value if _is_plain(value) else _NOT_PLAIN
