@@ -260,7 +260,8 @@ def projected_cross_entropy(
     hidden states and of the matrix are kept.
 
     The products are in the dtype of `hidden`; softmax, logarithms and sums
-    are in float32.
+    are in float32. A common factor of `weights` and `num_tokens` changes
+    nothing but rounding in float32.
 
     Args:
         hidden: float tensor `(R, D)`.
@@ -268,8 +269,7 @@ def projected_cross_entropy(
         bias: float tensor `(V,)`, or `None`.
         labels: int tensor `(R,)`.
         weights: float32 tensor `(R,)`.
-        num_tokens: float32 scalar to divide the loss by, not 0. It is separate
-            from `weights`, which are multiplied in half precision.
+        num_tokens: float32 scalar to divide the loss by, not 0.
         label_smoothing: float in `[0, 1)`.
 
     Returns:
@@ -284,6 +284,8 @@ def projected_cross_entropy(
         label_smoothing, embeddings.shape[0]
     )
     tensors = [hidden, embeddings, *([] if bias is None else [bias])]
+    unit = _unit(weights)
+    weights, num_tokens = weights / unit, num_tokens / unit
 
     @custom_gradient
     def scores(
@@ -331,6 +333,18 @@ def projected_cross_entropy(
 
     values = scores(*tensors)
     return values[0], values[1 : num_rows + 1], values[num_rows + 1 :]
+
+
+def _unit(weights: Tensor) -> Tensor:
+    """Returns the largest weight, and 1 if all are 0.
+
+    Weights are multiplied in half precision, whose range is small. In this unit
+    the largest is 1. Divided by the number of tokens, all would be too small.
+    """
+    # The zero is for batches without rows, see `largest`.
+    zero = ops.zeros((1,), weights.dtype)
+    unit = ops.max(ops.concatenate([ops.abs(weights), zero]))
+    return ops.where(unit == 0, 1.0, unit)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -379,7 +379,8 @@ class ExactSteps(keras.Model if TYPE_CHECKING else object):  # type: ignore[misc
         share: Tensor = 1.0
         if num_tokens is not None:
             weight = ops.sum(token_weights(y, sample_weight))
-            share = weight / ops.maximum(num_tokens, 1e-9)
+            # No token at all: the weight is 0, and so is the share.
+            share = weight / ops.where(num_tokens == 0, 1.0, num_tokens)
         if num_tokens is None or self._token_loss is None:
             loss = super().compute_loss(
                 x, y, y_pred, sample_weight, training=training

@@ -5,6 +5,7 @@ import pytest
 from keras import ops
 
 from relative_attention.ops.cross_entropy import projected_cross_entropy
+from relative_attention.training import MaskedCrossEntropy
 
 SMOOTHING = 0.1
 
@@ -141,6 +142,56 @@ def test_half_precision_is_off_by_its_rounding(rng, dtype):
     expected = plain(*arguments)
     # Four products a logit, of numbers of about 1, each rounded twice.
     assert abs(float(loss) - expected) < 8 * unit * abs(expected)
+
+
+# What a loss is computed from: logits, or hidden states and a matrix, in one
+# block of rows or two.
+FORMS = {"logits": None, "one_block": 9, "two_blocks": 2000}
+
+
+@pytest.mark.parametrize("smoothing", [0.0, SMOOTHING])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "float64"])
+def test_common_factor_of_weights_changes_nothing(
+    rng, gradients, dtype, form, smoothing
+):
+    """Weights of samples over twelve orders of magnitude, in every dtype."""
+    hidden, matrix, bias, labels, weights, _ = case(
+        rng, FORMS[form] or 9, num_rows=13
+    )
+    # Padding stays padding, whatever the factor.
+    labels[0] = 0
+
+    def loss_and_gradients(factor):
+        scaled = (weights * factor).astype("float32")[None]
+        loss = MaskedCrossEntropy(smoothing)
+
+        def of_projection(hidden, matrix, bias):
+            found = loss.score_projection(
+                labels[None], hidden[None], matrix, bias, scaled, scaled.sum()
+            )
+            return found.loss
+
+        def of_logits(hidden, matrix, bias):
+            logits = ops.matmul(hidden, ops.transpose(matrix)) + bias
+            return loss(labels[None], logits[None], scaled)
+
+        function = of_projection if FORMS[form] else of_logits
+        tensors = [ops.cast(array, dtype) for array in (hidden, matrix, bias)]
+        found = gradients(function, tensors)
+        return float(function(*tensors)), [g.astype("float64") for g in found]
+
+    loss, plain = loss_and_gradients(1.0)
+    assert loss > 0
+    # Weights and sums are rounded otherwise, in float32; then gradients are
+    # rounded to the dtype, and the nearest number may be another.
+    unit = {"bfloat16": 2**-8, "float16": 2**-11}.get(dtype, 2**-21)
+    for factor in (1e-7, 1e5):
+        scaled_loss, scaled = loss_and_gradients(factor)
+        np.testing.assert_allclose(scaled_loss, loss, rtol=2**-21)
+        for gradient, expected in zip(scaled, plain, strict=True):
+            limit = 2 * unit * np.abs(expected).max()
+            np.testing.assert_allclose(gradient, expected, rtol=0, atol=limit)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

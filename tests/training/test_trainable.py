@@ -106,16 +106,61 @@ def test_step_in_parts_is_that_of_the_whole_batch(
         )
 
 
-def test_loss_of_counted_tokens_is_that_of_keras():
+@pytest.mark.parametrize("factor", [1.0, 1e-12])
+def test_loss_of_counted_tokens_is_that_of_keras(factor):
     model = words(is_regularized=True)
     model.compile("sgd", ra.MaskedCrossEntropy(), loss_weights=0.5)
     x, y, weights = batch_of(5)
+    weights = (factor * weights).astype("float32")
     y_pred = ops.convert_to_numpy(model(x))
     losses = [
         np.array(model.compute_loss(x, y, y_pred, weights, **counted))
         for counted in ({}, {"num_tokens": (weights * (y != 0)).sum()})
     ]
     np.testing.assert_allclose(*losses, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "dtype, sharing",
+    [
+        ("mixed_float16", "all"),
+        pytest.param("mixed_float16", "none", marks=pytest.mark.large),
+        pytest.param("mixed_bfloat16", "all", marks=pytest.mark.large),
+        pytest.param("float64", "none", marks=pytest.mark.large),
+        pytest.param("float32", "all", marks=pytest.mark.large),
+    ],
+)
+def test_common_factor_of_weights_changes_no_update(dtype, sharing):
+    """The weights of samples, whose sum the loss is divided by."""
+    x, y, weights = batch_of(5)
+    model = tiny_transformer(share_embeddings=sharing, dtype=dtype)
+    optimizer = keras.optimizers.SGD(1.0)
+    if dtype == "mixed_float16":
+        # So large a scale that the gradients of few tokens do not vanish.
+        optimizer = keras.optimizers.LossScaleOptimizer(
+            optimizer, initial_scale=256.0
+        )
+    model.compile(optimizer, ra.MaskedCrossEntropy(), run_eagerly=True)
+    start = model.get_weights()
+
+    def update(factor):
+        model.set_weights(start)
+        model.reset_metrics()
+        shown = model.train_on_batch(
+            x, y, (factor * weights).astype("float32"), return_dict=True
+        )
+        return shown["loss"], model.get_weights()
+
+    loss, plain = update(1.0)
+    changes = [np.abs(new - old).max() for new, old in zip(plain, start)]
+    assert max(changes) > 0.1
+    unit = {"mixed_float16": 2**-11, "mixed_bfloat16": 2**-8}.get(dtype, 2**-20)
+    for factor in (1e-7, 1e5):
+        found, scaled = update(factor)
+        np.testing.assert_allclose(found, loss, rtol=2**-20)
+        for weight, expected in zip(scaled, plain):
+            limit = 2 * unit * max(changes)
+            np.testing.assert_allclose(weight, expected, rtol=0, atol=limit)
 
 
 @IN_PARTS
