@@ -26,7 +26,7 @@ class DataSection:
     """The translation of `source`, line by line."""
     validation_source: str | None = key(None)
     """Text to validate on. Without it, lines of the training text are held
-    out."""
+    out, and others that share a sentence with them are left out."""
     validation_target: str | None = key(None)
     """The translation of `validation_source`."""
     test_source: str | None = key(None)

@@ -169,17 +169,22 @@ def write_distilled_pairs(
     """
     directory = output / "distilled"
 
-    def learnt_from(source: str, held_out: str) -> ParallelCorpus:
-        # The held-out lines only depend on the number of lines and the seed, so
-        # they are the same in all texts.
-        corpus = ParallelCorpus(source, whole.target)
-        if origin["held_out"] is not None:
-            num_lines, seed = origin["held_out"]
-            folder = directory / held_out
-            corpus, _ = hold_out(corpus, num_lines, seed, folder)
-        return corpus
+    corpus, held_out = whole, None
+    if origin["held_out"] is not None:
+        num_lines, seed = origin["held_out"]
+        held_out = hold_out(whole, num_lines, seed, directory / "held_out")
+        corpus = held_out.train
 
-    corpus = learnt_from(whole.source, "held_out")
+    def learnt_from(source: str, name: str) -> str:
+        # The same lines are held out of each text, whatever its language.
+        if held_out is None:
+            return source
+        text = ParallelCorpus(source, whole.target)
+        folder = directory / name
+        return hold_out(
+            text, num_lines, seed, folder, held_out.parts
+        ).train.source
+
     # The target is written last.
     if not (output / TARGET).is_file():
         pairs = [corpus]
@@ -193,10 +198,7 @@ def write_distilled_pairs(
             elif origin["closest_of"] is not None:
                 references = corpus.target
             if teacher.text is not None:
-                # The same lines are held out of each text, whatever its
-                # language.
-                own = learnt_from(others[teacher.text], f"held_out-{number}")
-                source = own.source
+                source = learnt_from(others[teacher.text], f"held_out-{number}")
             _translate(
                 translator, source, path, origin, references, tokenize, report
             )

@@ -39,7 +39,6 @@ from relative_attention.runs.start_from import find_initial_weights
 from relative_attention.runs.texts import find_corpus
 from relative_attention.runs.texts import find_file
 from relative_attention.runs.texts import hold_out
-from relative_attention.runs.texts import line_numbers
 from relative_attention.runs.texts import named_files
 from relative_attention.saving.model_directory import find_vocabulary
 from relative_attention.saving.model_directory import save_vocabularies
@@ -238,10 +237,17 @@ def prepare_data(
     numbers = {}
     if "validation" not in texts:
         how = (files.held_out, recipe.training.seed)
-        parts = hold_out(texts["train"], *how, directory / "cache" / "held_out")
-        names = ("train", "validation")
-        texts.update(zip(names, parts))
-        numbers = dict(zip(names, line_numbers(parts, *how)))
+        held_out = hold_out(
+            texts["train"], *how, directory / "cache" / "held_out"
+        )
+        texts["train"] = held_out.train
+        texts["validation"] = held_out.validation
+        numbers = dict(zip(("train", "validation"), held_out.line_numbers))
+        if held_out.num_left_out:
+            report(
+                f"train: {held_out.num_left_out:,} pairs are left out, as they "
+                "share a sentence with lines held out to validate"
+            )
     vocabularies = _vocabularies(
         recipe, texts["train"], directory, report, inputs.vocabularies
     )
@@ -320,7 +326,7 @@ def learn_before(
     if "validation" not in texts:
         how = (inputs.files.held_out, recipe.training.seed)
         # What is held out must not be learned from either.
-        corpus, _ = hold_out(corpus, *how, folder / "held_out")
+        corpus = hold_out(corpus, *how, folder / "held_out").train
     vocabularies = _vocabularies(recipe, corpus, folder, report, None)
     return dataclasses.replace(inputs, vocabularies=vocabularies)
 

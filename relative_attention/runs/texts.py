@@ -6,7 +6,6 @@ import itertools
 import os
 import pathlib
 from collections.abc import Mapping
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,9 @@ import numpy as np
 from relative_attention.data import ParallelCorpus
 from relative_attention.data.lines import find_text_file
 from relative_attention.data.lines import read_lines
+from relative_attention.data.split import LEFT_OUT
+from relative_attention.data.split import TRAIN
+from relative_attention.data.split import split_pairs
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
 from relative_attention.files import write_lines
@@ -23,8 +25,9 @@ _SIDES = ("source", "target")
 _FILES = tuple(
     f"{part}{side}" for part in ("", "validation_", "test_") for side in _SIDES
 )
-# The largest share of lines to hold out of a small corpus.
-_LARGEST_SHARE = 0.1
+# The part that is held out, and the file of the parts of all lines.
+_VALIDATION = 1
+_PARTS = "parts.npy"
 
 
 def find_corpus(
@@ -108,72 +111,94 @@ def named_files(section: Any, files: Any) -> dict[str, str]:
     }
 
 
+@dataclasses.dataclass(frozen=True)
+class HeldOut:
+    """A corpus in two parts.
+
+    Attributes:
+        train: The `ParallelCorpus` to train on.
+        validation: The `ParallelCorpus` to validate on.
+        parts: An int array, for each line of the whole corpus its part, as
+            `split_pairs` returns it.
+    """
+
+    train: ParallelCorpus
+    validation: ParallelCorpus
+    parts: np.ndarray
+
+    @property
+    def line_numbers(self) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers, from 1, that the lines of both parts have in the whole.
+
+        First of the training text, then of the validation text.
+        """
+        train, validation = (
+            np.flatnonzero(self.parts == part) + 1
+            for part in (TRAIN, _VALIDATION)
+        )
+        return train, validation
+
+    @property
+    def num_left_out(self) -> int:
+        """How many lines are in neither: they share a held-out sentence."""
+        return int(np.sum(self.parts == LEFT_OUT))
+
+
 def hold_out(
     corpus: ParallelCorpus,
     num_lines: int,
     seed: int,
     directory: pathlib.Path | str,
-) -> list[ParallelCorpus]:
+    parts: np.ndarray | None = None,
+) -> HeldOut:
     """Splits a corpus into a training and a validation corpus.
 
-    Lines keep their order in both.
+    Lines keep their order in both. No sentence is in both, see `split_pairs`.
 
     Args:
         corpus: `ParallelCorpus`. The corpus to split.
         num_lines: int. Number of lines to hold out; at most a tenth of all
             lines, and at least one.
         seed: int. Seed of the choice of lines.
-        directory: path of a folder only for the four files. Existing files are
+        directory: path of a folder only for the files. Existing files are
             used, unless one is cut or missing.
+        parts: int array, the parts of another corpus whose lines are the same
+            in another language. Defaults to `None`: they are chosen.
 
     Returns:
-        List of two `ParallelCorpus`, for training and for validation.
+        `HeldOut`.
 
     Raises:
-        InputError: if the corpus is unusable, see `ParallelCorpus.check`.
+        InputError: if the corpus is unusable, see `ParallelCorpus.check`, or
+            no line can be held out.
     """
     directory = pathlib.Path(directory)
-    parts = ("train", "validation")
-    corpora = [
-        ParallelCorpus(*(str(directory / f"{part}.{side}") for side in _SIDES))
-        for part in parts
-    ]
-    if directory.is_dir():
-        # Of an earlier part of the run.
-        with contextlib.suppress(InputError):
-            for written in corpora:
-                # Written whole, but files may be lost or changed later.
-                written.check()
-            return corpora
-    held_out = _is_held_out(corpus.check(), num_lines, seed)
+    names = {TRAIN: "train", _VALIDATION: "validation"}
+    train, validation = (
+        ParallelCorpus(*(str(directory / f"{name}.{side}") for side in _SIDES))
+        for name in names.values()
+    )
+    # Of an earlier part of the run.
+    with contextlib.suppress(InputError, OSError, ValueError):
+        written = HeldOut(train, validation, np.load(directory / _PARTS))
+        # Written whole, but files may be lost or changed later.
+        counts = [part.check() for part in (train, validation)]
+        if counts == list(map(len, written.line_numbers)):
+            return written
+    corpus.check()
+    if parts is None:
+        parts = split_pairs(corpus, [num_lines], seed)
+    if not {*names} <= {*parts}:
+        raise InputError(
+            f"No line of {corpus.source} can be held out to validate: its "
+            "sentences are too often the same. Give another text as "
+            "`data.validation_source` and `data.validation_target`."
+        )
     with atomic_directory(directory) as folder:
-        for part, is_own in zip(parts, (~held_out, held_out)):
+        np.save(folder / _PARTS, parts)
+        for part, name in names.items():
             for side in _SIDES:
                 lines = read_lines(getattr(corpus, side))
-                own = itertools.compress(lines, is_own)
-                write_lines(folder / f"{part}.{side}", own)
-    return corpora
-
-
-def line_numbers(
-    corpora: Sequence[ParallelCorpus], num_lines: int, seed: int
-) -> list[np.ndarray]:
-    """Returns the numbers that the lines of both parts have in the whole.
-
-    They begin at 1. `num_lines` and `seed` are as given to `hold_out`, which
-    returned `corpora`.
-    """
-    total = sum(corpus.check() for corpus in corpora)
-    held_out = _is_held_out(total, num_lines, seed)
-    return [np.flatnonzero(lines) + 1 for lines in (~held_out, held_out)]
-
-
-def _is_held_out(total: int, num_lines: int, seed: int) -> np.ndarray:
-    """Returns a bool array `(total,)`, `True` for held-out lines."""
-    # At least one, as a run needs a validation.
-    num_lines = max(1, min(num_lines, int(total * _LARGEST_SHARE)))
-    # By the total, too: another corpus draws other lines.
-    random = np.random.default_rng([seed, total])
-    held_out = np.zeros(total, bool)
-    held_out[random.choice(total, num_lines, replace=False)] = True
-    return held_out
+                own = itertools.compress(lines, parts == part)
+                write_lines(folder / f"{name}.{side}", own)
+    return HeldOut(train, validation, parts)

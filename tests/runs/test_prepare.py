@@ -93,10 +93,37 @@ def test_lines_are_numbered_as_in_the_users_file(prepare, corpus):
             (text,) = data.source_vocabulary.decode([ids])
             assert text == whole[number - 1][0]
     numbers = {*data.train_corpus.line_numbers}
-    assert len(data.validation_corpus) == 30
-    assert len(numbers | {*data.validation_corpus.line_numbers}) == len(whole)
+    held_out = {*data.validation_corpus.line_numbers}
+    assert len(held_out) == 30 and not numbers & held_out
     batches, _ = data.batches(512, 512, seed=1)
     assert set(batches.line_numbers(0)) <= numbers
+
+
+def test_no_sentence_is_trained_on_and_validated_on(prepare, texts):
+    for side in ("en", "de"):
+        path = texts / f"train.{side}"
+        lines = path.read_text().splitlines()
+        # A third twice, one of the sides in another case.
+        more = [
+            line.upper() if (number % 2) == (side == "en") else f"{line} {side}"
+            for number, line in enumerate(lines[:100])
+        ]
+        path.write_text("\n".join(lines + more) + "\n")
+    data, reported = prepare(*HELD_OUT)
+    whole = [
+        [line.lower() for line in (texts / name).read_text().splitlines()]
+        for name in ("train.en", "train.de")
+    ]
+    train, held_out = (
+        part.line_numbers - 1
+        for part in (data.train_corpus, data.validation_corpus)
+    )
+    for side in whole:
+        assert not {side[n] for n in train} & {side[n] for n in held_out}
+    num_left_out = len(whole[0]) - len(train) - len(held_out)
+    assert num_left_out > 0
+    told = f"train: {num_left_out} pairs are left out, as they share"
+    assert any(line.startswith(told) for line in reported)
 
 
 def test_few_pairs_are_reported_with_those_left_out(prepare, texts):

@@ -11,7 +11,6 @@ from relative_attention.runs.texts import DATA_VARIABLE
 from relative_attention.runs.texts import find_corpus
 from relative_attention.runs.texts import find_file
 from relative_attention.runs.texts import hold_out
-from relative_attention.runs.texts import line_numbers
 from relative_attention.runs.texts import named_files
 
 SECTION = DataSection(source="a.en", target="a.de", corpus="news")
@@ -77,62 +76,83 @@ def test_text_without_its_pair_is_refused(folders):
 
 @pytest.fixture
 def corpus(tmp_path):
-    """A function that makes a corpus of so many lines."""
+    """A function that makes a corpus of so many lines, or of these pairs."""
 
-    def corpus(num_lines):
-        for side in ("en", "de"):
-            text = "".join(f"{side} {n}\n" for n in range(1, num_lines + 1))
+    def corpus(pairs):
+        if isinstance(pairs, int):
+            pairs = [(f"en {n}", f"de {n}") for n in range(1, pairs + 1)]
+        for side, lines in zip(("en", "de"), zip(*pairs)):
+            text = "".join(f"{line}\n" for line in lines)
             (tmp_path / side).write_text(text)
         return ParallelCorpus(str(tmp_path / "en"), str(tmp_path / "de"))
 
     return corpus
 
 
-def pairs(numbers):
-    return [(f"en {number}", f"de {number}") for number in numbers]
+def test_parts_have_their_lines_and_line_numbers(corpus, tmp_path):
+    whole = corpus(40)
+    held_out = hold_out(whole, 3, 7, tmp_path / "held_out")
+    pairs = list(whole)
+    texts = (held_out.train, held_out.validation)
+    for text, numbers in zip(texts, held_out.line_numbers):
+        assert list(text) == [pairs[number - 1] for number in numbers]
+    train, validation = held_out.line_numbers
+    assert (len(train), len(validation), held_out.num_left_out) == (37, 3, 0)
+    other = hold_out(whole, 3, 8, tmp_path / "other")
+    assert {*other.line_numbers[1]} != {*validation}
 
 
-def test_held_out_lines_are_those_of_the_seed(corpus, tmp_path):
-    # A resumed run must hold out the lines that an earlier version held out.
-    train, validation = hold_out(corpus(40), 3, 7, tmp_path / "held_out")
-    assert list(validation) == pairs([8, 27, 35])
-    rest = [number for number in range(1, 41) if number not in (8, 27, 35)]
-    assert list(train) == pairs(rest)
-    numbers = line_numbers((train, validation), 3, 7)
-    assert [part.tolist() for part in numbers] == [rest, [8, 27, 35]]
-    for seed, expected in ((1, [7, 12]), (2, [6, 7])):
-        _, other = hold_out(corpus(20), 2, seed, tmp_path / str(seed))
-        assert list(other) == pairs(expected)
+def test_text_in_another_language_is_split_by_the_same_lines(corpus, tmp_path):
+    held_out = hold_out(corpus(40), 3, 7, tmp_path / "held_out")
+    other = corpus([(f"fr {n}", f"de {n}") for n in range(40)])
+    again = hold_out(other, 3, 7, tmp_path / "again", held_out.parts)
+    for parts in zip(again.line_numbers, held_out.line_numbers):
+        assert parts[0].tolist() == parts[1].tolist()
 
 
 def test_at_most_a_tenth_and_at_least_one_line_is_held_out(corpus, tmp_path):
-    for num_lines, held_out in ((20, 2), (5, 1)):
-        parts = hold_out(corpus(num_lines), 5, 0, tmp_path / f"of_{num_lines}")
-        numbers = [part.check() for part in parts]
-        assert numbers == [num_lines - held_out, held_out]
+    for num_lines, expected in ((20, 2), (5, 1)):
+        whole = corpus(num_lines)
+        held_out = hold_out(whole, 5, 0, tmp_path / f"of_{num_lines}")
+        numbers = [held_out.train.check(), held_out.validation.check()]
+        assert numbers == [num_lines - expected, expected]
 
 
-@pytest.mark.parametrize("part, kept", [("train", None), ("validation", 9)])
+@pytest.mark.parametrize(
+    "name, kept",
+    [
+        *(("train.source", None), ("validation.source", 9)),
+        *(("parts.npy", None), ("parts.npy", 9)),
+    ],
+)
 def test_damaged_files_are_written_again_and_whole_ones_are_not(
-    part, kept, corpus, tmp_path
+    name, kept, corpus, tmp_path
 ):
     folder = tmp_path / "held_out"
-    expected = [list(part) for part in hold_out(corpus(40), 4, 1, folder)]
-    path = folder / f"{part}.source"
+
+    def texts():
+        held_out = hold_out(corpus(40), 4, 1, folder)
+        return list(held_out.train), list(held_out.validation)
+
+    expected = texts()
+    path = folder / name
     before = (path.stat().st_ino, path.stat().st_mtime_ns)
-    hold_out(corpus(40), 4, 1, folder)
+    texts()
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == before
     content = path.read_bytes()
     path.unlink()
     if kept is not None:
         path.write_bytes(content[:kept])
-    again = hold_out(corpus(40), 4, 1, folder)
-    assert [list(part) for part in again] == expected
+    assert texts() == expected
 
 
-def test_files_of_different_lengths_are_refused(corpus, tmp_path):
+def test_text_that_cannot_be_split_is_refused(corpus, tmp_path):
+    folder = tmp_path / "held_out"
+    for pairs in ([("one", "eins")] * 30, [("one", "eins"), ("One!", "Eins")]):
+        with pytest.raises(InputError, match="No line of .*`data.validation_"):
+            hold_out(corpus(pairs), 2, 0, folder)
     unequal = corpus(20)
     (tmp_path / "de").write_text("one\n")
     with pytest.raises(InputError, match="20 lines.*with 1"):
-        hold_out(unequal, 2, 0, tmp_path / "held_out")
-    assert not (tmp_path / "held_out").exists()
+        hold_out(unequal, 2, 0, folder)
+    assert not folder.exists()
