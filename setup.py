@@ -95,6 +95,7 @@ BACKENDS = JAX + ["torch==2.13.0"]
 LINT = [
     "import-linter>=2.16",
     "mypy>=2.4",
+    "pyright>=1.1.411",
     "ruff>=0.17.5",
     "types-PyYAML",
     "types-tabulate",
@@ -121,6 +122,9 @@ setuptools.setup(
         "relative_attention.serve": ["page/*"],
     },
     cmdclass={"build_py": BuildWithZoo},
+    # An editable installation by a path, which type checkers and editors
+    # follow, and not by a hook that Python runs.
+    options={"editable_wheel": {"mode": "compat"}},
     python_requires=">=3.11",
     # The fast tests ran with exactly these, `make test-oldest`, and run with
     # the newest. What set a bound that is not just two years old:

@@ -231,10 +231,11 @@ def load_tensor2tensor(
         layer = getattr(model, f"{side}_embedding")
         weights[matrix["scope"]] = reshaped(layer.embeddings)
     notes = []
-    if space_shape is not None:
+    space_layer = model.target_space_embedding
+    if space_shape is not None and space_layer is not None:
         notes.append(f"of {space}, row {target_space_id} alone")
         weights[space] = StoredWeight(
-            model.target_space_embedding.embedding,
+            space_layer.embedding,
             (space_shape[0], model.config.hidden_dim),
             lambda rows: rows[target_space_id],
         )

@@ -8,12 +8,14 @@
 - `dense.py`: projections to heads, feed-forward. `dropout.py`: dropout.
 - `embeddings.py`: tokens and absolute positions.
 - `blocks.py`: encoder and decoder blocks.
+- `arguments.py`: types of the arguments that layers share.
 
 Layers are imported on first use, so that the names of position encodings, which
 configs and recipes check, are available without Keras.
 """
 
 import importlib
+from typing import TYPE_CHECKING
 from typing import Any
 
 from relative_attention.layers import positions
@@ -35,9 +37,49 @@ _MODULES = {
 }
 __all__ = [*_MODULES]
 
+if TYPE_CHECKING:
+    # What type checkers see of the names that `__getattr__` imports.
+    from relative_attention.layers.attention import (
+        CrossAttention as CrossAttention,
+    )
+    from relative_attention.layers.attention import (
+        RelativeGlobalAttention as RelativeGlobalAttention,
+    )
+    from relative_attention.layers.attention import (
+        RelativeSelfAttention as RelativeSelfAttention,
+    )
+    from relative_attention.layers.attention import (
+        SelfAttention as SelfAttention,
+    )
+    from relative_attention.layers.blocks import (
+        TransformerDecoderBlock as TransformerDecoderBlock,
+    )
+    from relative_attention.layers.blocks import (
+        TransformerEncoderBlock as TransformerEncoderBlock,
+    )
+    from relative_attention.layers.dense import FeedForward as FeedForward
+    from relative_attention.layers.dropout import Dropout as Dropout
+    from relative_attention.layers.embeddings import (
+        LearnedPositions as LearnedPositions,
+    )
+    from relative_attention.layers.embeddings import (
+        SinusoidalPositions as SinusoidalPositions,
+    )
+    from relative_attention.layers.embeddings import (
+        TargetSpaceEmbedding as TargetSpaceEmbedding,
+    )
+    from relative_attention.layers.embeddings import (
+        TokenEmbedding as TokenEmbedding,
+    )
+    from relative_attention.layers.graph_attention import (
+        RelationAwareSelfAttention as RelationAwareSelfAttention,
+    )
+else:
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
-    return getattr(module, name)
+    def __getattr__(name: str) -> Any:
+        if name not in _MODULES:
+            raise AttributeError(
+                f"module {__name__!r} has no attribute {name!r}"
+            )
+        module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
+        return getattr(module, name)

@@ -6,11 +6,10 @@ time and memory. Attention between nodes of a graph is in `graph_attention.py`.
 """
 
 import functools
-from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
 from typing import Self
-from typing import TypeAlias
+from typing import Unpack
 
 import keras
 from keras import constraints
@@ -21,6 +20,13 @@ from keras import regularizers
 from relative_attention.argument_checks import checked_bool
 from relative_attention.argument_checks import checked_int
 from relative_attention.argument_checks import checked_rate
+from relative_attention.layers.arguments import ConstraintLike
+from relative_attention.layers.arguments import InitializerLike
+from relative_attention.layers.arguments import LayerArguments
+from relative_attention.layers.arguments import ProjectionArguments
+from relative_attention.layers.arguments import RegularizerLike
+from relative_attention.layers.arguments import SelfAttentionArguments
+from relative_attention.layers.arguments import WeightArguments
 from relative_attention.layers.cache import KeyValueCache
 from relative_attention.layers.cache import cached_attention
 from relative_attention.layers.dense import HeadProjection
@@ -54,12 +60,6 @@ from relative_attention.ops.step_attention import step_product
 from relative_attention.ops.step_attention import step_scores
 from relative_attention.tensor_type import Shape
 from relative_attention.tensor_type import Tensor
-
-# What `keras.initializers.get` and the like accept: a name, a config, or the
-# object itself.
-InitializerLike: TypeAlias = str | dict[str, Any] | Callable[..., Tensor]
-RegularizerLike: TypeAlias = str | dict[str, Any] | Callable[..., Tensor] | None
-ConstraintLike: TypeAlias = RegularizerLike
 
 
 class AttentionTerms(NamedTuple):
@@ -139,7 +139,7 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
         kernel_constraint: ConstraintLike = None,
         bias_constraint: ConstraintLike = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.num_heads = checked_int("num_heads", num_heads)
@@ -444,7 +444,7 @@ class SelfAttention(MultiHeadLayer):
         value_dim: int | None = None,
         bidirectional: bool = True,
         implementation: str = "auto",
-        **kwargs: Any,
+        **kwargs: Unpack[ProjectionArguments],
     ) -> None:
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
         self.position_encoding = find_position_encoding(position_encoding)
@@ -799,7 +799,7 @@ class RelativeSelfAttention(OneEncodingAttention):
         relation_initializer: InitializerLike = "glorot_uniform",
         relation_regularizer: RegularizerLike = None,
         relation_constraint: ConstraintLike = None,
-        **kwargs: Any,
+        **kwargs: Unpack[WeightArguments],
     ) -> None:
         encoding = Relative(
             max_relative_position,
@@ -907,7 +907,7 @@ class RelativeGlobalAttention(OneEncodingAttention):
         relation_initializer: InitializerLike | None = None,
         relation_regularizer: RegularizerLike = None,
         relation_constraint: ConstraintLike = None,
-        **kwargs: Any,
+        **kwargs: Unpack[SelfAttentionArguments],
     ) -> None:
         encoding = RelativeGlobal(
             max_relative_position,
@@ -962,8 +962,7 @@ class CrossAttention(MultiHeadLayer):
         implementation: string. `"recompute"` is for long texts, see
             `SelfAttention`. Defaults to `"auto"`: above 2,048 times 2,048
             tokens, if lengths are known.
-        **kwargs: initializers, regularizers and constraints as above, and
-            arguments of `keras.layers.Layer`, such as `name`, `dtype`.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name`, `dtype`.
 
     Call arguments:
         inputs: float tensor `(B, T, D)`, the target side.
@@ -996,7 +995,9 @@ class CrossAttention(MultiHeadLayer):
         use_bias: bool = False,
         output_shape: int | None = None,
         implementation: str = "auto",
-        **kwargs: Any,
+        kernel_initializer: InitializerLike = "glorot_uniform",
+        seed: int | None = None,
+        **kwargs: Unpack[WeightArguments],
     ) -> None:
         super().__init__(
             num_heads,
@@ -1005,6 +1006,8 @@ class CrossAttention(MultiHeadLayer):
             dropout=dropout,
             use_bias=use_bias,
             output_shape=output_shape,
+            kernel_initializer=kernel_initializer,
+            seed=seed,
             **kwargs,
         )
         self.implementation = _checked_implementation(

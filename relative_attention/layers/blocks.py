@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 from typing import Self
+from typing import Unpack
 
 import keras
 from keras import ops
@@ -10,6 +11,8 @@ from keras import ops
 from relative_attention.argument_checks import checked_bool
 from relative_attention.argument_checks import checked_positive
 from relative_attention.argument_checks import checked_rate
+from relative_attention.layers.arguments import BlockArguments
+from relative_attention.layers.arguments import LayerArguments
 from relative_attention.layers.attention import AttentionTerms
 from relative_attention.layers.attention import TracedLayer
 from relative_attention.layers.dense import width_spec
@@ -68,7 +71,7 @@ class TransformerBlock(TracedLayer):
         normalize_first: bool = False,
         layer_norm_epsilon: float = 1e-6,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         for name, layer in sublayers.items():
             if not isinstance(layer, keras.layers.Layer):
@@ -200,7 +203,7 @@ class TransformerEncoderBlock(TransformerBlock):
         self,
         self_attention: keras.layers.Layer,
         feed_forward: keras.layers.Layer,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArguments],
     ) -> None:
         super().__init__(
             {"self_attention": self_attention, "feed_forward": feed_forward},
@@ -287,7 +290,7 @@ class TransformerDecoderBlock(TransformerBlock):
         self_attention: keras.layers.Layer,
         cross_attention: keras.layers.Layer,
         feed_forward: keras.layers.Layer,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockArguments],
     ) -> None:
         super().__init__(
             {

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from typing import Any
+from typing import Unpack
 
 import keras
 from keras import ops
@@ -10,6 +11,7 @@ from keras import ops
 from relative_attention.argument_checks import checked_int
 from relative_attention.argument_checks import checked_rate
 from relative_attention.errors import InputError
+from relative_attention.layers.arguments import LayerArguments
 from relative_attention.layers.dropout import Dropout
 from relative_attention.ops.backend import matmul
 from relative_attention.ops.backend import prefers_own_kernels
@@ -78,7 +80,9 @@ class SublayerMaker(keras.layers.Layer):
     """
 
     def __init__(
-        self, quantized_layers: dict[str, Any] | None = None, **kwargs: Any
+        self,
+        quantized_layers: dict[str, Any] | None = None,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(**kwargs)
         self._quantized_layers = quantized_layers or {}
@@ -189,7 +193,7 @@ class FeedForward(SublayerMaker):
         intermediate_dim: int,
         dropout: float = 0.0,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.intermediate_dim = checked_int(

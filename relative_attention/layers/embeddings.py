@@ -3,12 +3,15 @@
 import math
 from collections.abc import Callable
 from typing import Any
+from typing import Unpack
 
 import keras
 from keras import ops
 
 from relative_attention.argument_checks import checked_int
 from relative_attention.argument_checks import checked_positive
+from relative_attention.layers.arguments import EmbeddingArguments
+from relative_attention.layers.arguments import LayerArguments
 from relative_attention.layers.dense import Int8Layer
 from relative_attention.layers.dense import width_spec
 from relative_attention.ops.backend import known_values
@@ -59,7 +62,10 @@ class TokenEmbedding(Int8Layer, keras.layers.Embedding):
     """
 
     def __init__(
-        self, vocabulary_size: int, hidden_dim: int, **kwargs: Any
+        self,
+        vocabulary_size: int,
+        hidden_dim: int,
+        **kwargs: Unpack[EmbeddingArguments],
     ) -> None:
         vocabulary_size = checked_int("vocabulary_size", vocabulary_size)
         hidden_dim = checked_int("hidden_dim", hidden_dim)
@@ -211,7 +217,7 @@ class TargetSpaceEmbedding(keras.layers.Layer):
         Float tensor `(B, S, D)`.
     """
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Unpack[LayerArguments]) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
         self.input_spec = keras.layers.InputSpec(ndim=3)
@@ -262,7 +268,9 @@ class SinusoidalPositions(keras.layers.Layer):
     # The fields of a `TransformerConfig` that are its arguments.
     config_fields: tuple[str, ...] = ()
 
-    def __init__(self, max_wavelength: float = 10_000, **kwargs: Any) -> None:
+    def __init__(
+        self, max_wavelength: float = 10_000, **kwargs: Unpack[LayerArguments]
+    ) -> None:
         max_wavelength = checked_positive("max_wavelength", max_wavelength)
         super().__init__(**kwargs)
         self.max_wavelength = max_wavelength
@@ -333,7 +341,9 @@ class LearnedPositions(keras.layers.Layer):
     # The fields of a `TransformerConfig` that are its arguments.
     config_fields: tuple[str, ...] = ("max_length",)
 
-    def __init__(self, max_length: int, **kwargs: Any) -> None:
+    def __init__(
+        self, max_length: int, **kwargs: Unpack[LayerArguments]
+    ) -> None:
         max_length = checked_int("max_length", max_length)
         super().__init__(**kwargs)
         self.max_length = max_length

@@ -1,16 +1,19 @@
 """Attention between the nodes of a graph whose edges have labels."""
 
 from typing import Any
+from typing import Unpack
 
 import keras
 from keras import ops
 
 from relative_attention.argument_checks import checked_int
+from relative_attention.layers.arguments import ConstraintLike
+from relative_attention.layers.arguments import InitializerLike
+from relative_attention.layers.arguments import RegularizerLike
+from relative_attention.layers.arguments import SelfAttentionArguments
+from relative_attention.layers.arguments import TableArguments
 from relative_attention.layers.attention import AttentionTerms
-from relative_attention.layers.attention import ConstraintLike
-from relative_attention.layers.attention import InitializerLike
 from relative_attention.layers.attention import OneEncodingAttention
-from relative_attention.layers.attention import RegularizerLike
 from relative_attention.layers.positions.relative import RelationTables
 from relative_attention.ops.attention import label_context
 from relative_attention.ops.attention import label_logits
@@ -28,7 +31,9 @@ class _Labels(RelationTables):
     rows, not by `T * T` edges, and each edge picks one of the `R` products.
     """
 
-    def __init__(self, num_relations: int, **kwargs: Any) -> None:
+    def __init__(
+        self, num_relations: int, **kwargs: Unpack[TableArguments]
+    ) -> None:
         super().__init__(**kwargs)
         self.num_relations = checked_int("num_relations", num_relations)
 
@@ -143,7 +148,7 @@ class RelationAwareSelfAttention(OneEncodingAttention):
         relation_initializer: InitializerLike = "glorot_uniform",
         relation_regularizer: RegularizerLike = None,
         relation_constraint: ConstraintLike = None,
-        **kwargs: Any,
+        **kwargs: Unpack[SelfAttentionArguments],
     ) -> None:
         encoding = _Labels(
             num_relations,

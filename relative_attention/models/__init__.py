@@ -5,6 +5,7 @@ use.
 """
 
 import importlib
+from typing import TYPE_CHECKING
 from typing import Any
 
 from relative_attention.models.config import TransformerConfig
@@ -24,9 +25,15 @@ __all__ = [
 
 _MODULES = {"Transformer": "transformer"}
 
+if TYPE_CHECKING:
+    # What type checkers see of the names that `__getattr__` imports.
+    from relative_attention.models.transformer import Transformer as Transformer
+else:
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
-    return getattr(module, name)
+    def __getattr__(name: str) -> Any:
+        if name not in _MODULES:
+            raise AttributeError(
+                f"module {__name__!r} has no attribute {name!r}"
+            )
+        module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
+        return getattr(module, name)

@@ -10,11 +10,13 @@ import types
 from collections.abc import Callable
 from typing import Any
 from typing import Self
+from typing import Unpack
 
 import keras
 import numpy as np
 from keras import ops
 
+from relative_attention.layers.arguments import LayerArguments
 from relative_attention.layers.attention import AttentionTerms
 from relative_attention.layers.attention import CrossAttention
 from relative_attention.layers.attention import SelfAttention
@@ -113,7 +115,9 @@ class Transformer(TrainableModel):
      - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)
     """
 
-    def __init__(self, config: TransformerConfig, **kwargs: Any) -> None:
+    def __init__(
+        self, config: TransformerConfig, **kwargs: Unpack[LayerArguments]
+    ) -> None:
         if not isinstance(config, TransformerConfig):
             raise TypeError(
                 "`config` must be a TransformerConfig. Received: "

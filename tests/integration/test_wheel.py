@@ -3,6 +3,7 @@
 import pathlib
 import subprocess
 import sys
+import zipfile
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -62,3 +63,13 @@ def test_wheel_has_recipes_weights_types_and_pages(tmp_path, run_python):
     # What the server's page consists of.
     page = {path.name for path in (package / "serve" / "page").iterdir()}
     assert page == {"index.html", "page.css", "page.js", "icon.svg"}
+
+
+def test_editable_installation_is_a_path_that_type_checkers_follow(tmp_path):
+    build = ["setup.py", "--quiet", "egg_info", "--egg-base", tmp_path]
+    build += ["editable_wheel", "--dist-dir", tmp_path]
+    subprocess.run([sys.executable, *build], cwd=ROOT, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (path,) = [name for name in archive.namelist() if name[-4:] == ".pth"]
+        assert archive.read(path).decode().split() == [str(ROOT)]

@@ -6,6 +6,7 @@ One table says how to make each layer.
 import inspect
 import itertools
 import json
+import typing
 
 import keras
 import numpy as np
@@ -108,6 +109,27 @@ def test_table_has_every_layer():
         and issubclass(value, keras.layers.Layer)
         and not issubclass(value, keras.Model)
     } <= set(LAYERS)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in LAYERS if name in ra.__all__]
+)
+def test_signature_names_every_argument_of_the_config(name):
+    layer = make_layer(name)
+    named = set(inspect.signature(type(layer)).parameters) - {"kwargs"}
+    # Type checkers see the names of a `TypedDict` instead of `**kwargs`.
+    types = typing.get_type_hints(type(layer).__init__, include_extras=True)
+    (shared,) = typing.get_args(types["kwargs"])
+    named |= set(typing.get_type_hints(shared))
+    assert {"name", "dtype", "trainable"} <= named
+    # Arguments of Keras' own classes may be in one of the two alone.
+    of_keras = {
+        argument
+        for base in type(layer).__mro__
+        if base.__module__.startswith("keras.")
+        for argument in inspect.signature(base.__init__).parameters
+    }
+    assert named ^ set(layer.get_config()) <= of_keras
 
 
 def assert_close(results, expected, bound=0.0):

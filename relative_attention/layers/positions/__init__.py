@@ -5,7 +5,8 @@ An encoding that works inside attention is a `PositionEncoding`, which tells a
 embeddings is a layer. To add an encoding:
 
 1. Write it in a file of this folder, as a subclass of `PositionEncoding`.
-2. Add a line to `POSITION_ENCODINGS` below.
+2. Add a line to `POSITION_ENCODINGS` below, and an import of it for type
+   checkers at the end.
 
 Layers, configs, recipes and presets then take it by its name, and the tests of
 the model (`tests/models/test_position_encodings.py`) go through this table.
@@ -22,6 +23,7 @@ import re
 import reprlib
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from typing import Any
 from typing import NamedTuple
 
@@ -320,7 +322,25 @@ def _find_own(name: str) -> Any:
     return cls
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _CLASSES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _find(_CLASSES[name])
+if TYPE_CHECKING:
+    # What type checkers see of the names that `__getattr__` imports.
+    from relative_attention.layers.positions.alibi import ALiBi as ALiBi
+    from relative_attention.layers.positions.position_encoding import (
+        PositionEncoding as PositionEncoding,
+    )
+    from relative_attention.layers.positions.relative import (
+        Relative as Relative,
+    )
+    from relative_attention.layers.positions.relative import (
+        RelativeGlobal as RelativeGlobal,
+    )
+    from relative_attention.layers.positions.rotary import Rotary as Rotary
+    from relative_attention.layers.positions.t5 import T5Bias as T5Bias
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name not in _CLASSES:
+            raise AttributeError(
+                f"module {__name__!r} has no attribute {name!r}"
+            )
+        return _find(_CLASSES[name])

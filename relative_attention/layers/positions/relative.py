@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from typing import Unpack
 
 import keras
 from keras import initializers
@@ -9,6 +10,10 @@ from keras import ops
 
 from relative_attention.argument_checks import checked_bool
 from relative_attention.argument_checks import checked_int
+from relative_attention.layers.arguments import ConstraintLike
+from relative_attention.layers.arguments import InitializerLike
+from relative_attention.layers.arguments import RegularizerLike
+from relative_attention.layers.arguments import TableArguments
 from relative_attention.layers.positions.position_encoding import (
     PositionEncoding,
 )
@@ -37,9 +42,9 @@ class RelationTables(PositionEncoding):
         use_key_relations: bool = True,
         use_value_relations: bool = True,
         share_relations_across_heads: bool = True,
-        relation_initializer: Any = "glorot_uniform",
-        relation_regularizer: Any = None,
-        relation_constraint: Any = None,
+        relation_initializer: InitializerLike | None = "glorot_uniform",
+        relation_regularizer: RegularizerLike = None,
+        relation_constraint: ConstraintLike = None,
     ) -> None:
         self.use_key_relations = checked_bool(
             "use_key_relations", use_key_relations
@@ -176,7 +181,9 @@ class Relative(RelationTables):
         "share_relations_across_heads",
     )
 
-    def __init__(self, max_relative_position: int = 16, **kwargs: Any) -> None:
+    def __init__(
+        self, max_relative_position: int = 16, **kwargs: Unpack[TableArguments]
+    ) -> None:
         super().__init__(**kwargs)
         self.max_relative_position = checked_int(
             "max_relative_position",
@@ -312,16 +319,19 @@ class RelativeGlobal(Relative):
 
     config_fields = ("max_relative_position",)
 
-    def __init__(self, max_relative_position: int = 16, **kwargs: Any) -> None:
+    def __init__(
+        self, max_relative_position: int = 16, **kwargs: Unpack[TableArguments]
+    ) -> None:
         max_relative_position = checked_int(
             "max_relative_position", max_relative_position
         )
-        defaults = {
+        arguments: TableArguments = {
             "use_value_relations": False,
             "share_relations_across_heads": False,
             "relation_initializer": None,
+            **kwargs,
         }
-        super().__init__(max_relative_position, **{**defaults, **kwargs})
+        super().__init__(max_relative_position, **arguments)
 
     def num_rows(self, bidirectional: bool) -> int:
         # Distances 1 - M to 0, and 1 to M - 1 for later keys.
