@@ -6,12 +6,12 @@ strings, sorts and batches. The model runs a whole search at a time, with what
 `export_ctranslate2` writes of a model directory into a cache folder.
 """
 
-import contextlib
 import hashlib
 import json
 import os
 import pathlib
 import re
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
@@ -29,6 +29,7 @@ from relative_attention.export.ctranslate2 import check_config
 from relative_attention.export.ctranslate2 import export_ctranslate2
 from relative_attention.files import atomic_directory
 from relative_attention.files import delete_directory
+from relative_attention.files import file_sha256
 from relative_attention.files import locked_directory
 from relative_attention.files import read_json
 from relative_attention.files import read_json_object
@@ -106,26 +107,20 @@ def load_model(
         "versions": [__version__, ctranslate2.__version__],
     }
     place = _cache_folder(directory) / dtype
-
-    def load() -> CTranslate2Model:
-        return CTranslate2Model(place / "model", config, dtype, threads)
-
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         # Another process converts, or loads, before or after this one.
         with locked_directory(place.parent):
-            # What is missing or damaged is converted again.
-            with contextlib.suppress(OSError, ValueError, RuntimeError):
-                if read_json(place / "origin.json") == origin:
-                    return load()
-            # What was left by a process that was killed.
-            for left in place.parent.glob(f".{place.name}-*"):
-                delete_directory(left)
-            with atomic_directory(place) as folder:
-                translator = load_translator(directory, **lengths)
-                export_ctranslate2(translator, folder / "model", dtype)
-                (folder / "origin.json").write_text(json.dumps(origin))
-            return load()
+            if not _is_whole(place, origin):
+                # What was left by a process that was killed.
+                for left in place.parent.glob(f".{place.name}-*"):
+                    delete_directory(left)
+                with atomic_directory(place) as folder:
+                    translator = load_translator(directory, **lengths)
+                    export_ctranslate2(translator, folder / "model", dtype)
+                    record = {**origin, "files": _checksums(folder)}
+                    (folder / "origin.json").write_text(json.dumps(record))
+            return CTranslate2Model(place / "model", config, dtype, threads)
     except OSError as error:
         raise InputError(
             f"The converted model cannot be kept in {place}: {error}. Name "
@@ -146,6 +141,21 @@ def _cache_folder(directory: pathlib.Path) -> pathlib.Path:
     number = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
     name = re.sub(r"[^\w.-]", "_", path.name)
     return pathlib.Path(cache, "ctranslate2", f"{name}-{number}")
+
+
+def _is_whole(place: pathlib.Path, origin: Mapping[str, Any]) -> bool:
+    """Returns whether a folder has what was made of `origin`, undamaged."""
+    try:
+        record = read_json(place / "origin.json")
+        return record == {**origin, "files": _checksums(place)}
+    except (OSError, ValueError):
+        return False
+
+
+def _checksums(folder: pathlib.Path) -> dict[str, str]:
+    """Returns a checksum of each file of a converted model."""
+    paths = (folder / "model").iterdir()
+    return {path.name: file_sha256(path) for path in paths}
 
 
 class CTranslate2Model:

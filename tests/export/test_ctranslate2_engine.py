@@ -232,6 +232,8 @@ def test_model_is_converted_again_when_changed(folder, several, exports, cache):
     "name, change",
     [
         ("model.bin", lambda content: content[:20]),
+        ("model.bin", lambda content: content[:-4] + b"\1\2\3\4"),
+        ("shared_vocabulary.json", lambda content: b"[]"),
         ("config.json", lambda content: content[:20]),
         ("origin.json", lambda content: content[:20]),
         # Another CTranslate2 made it.
@@ -242,7 +244,7 @@ def test_model_is_converted_again_when_changed(folder, several, exports, cache):
             ),
         ),
     ],
-    ids=["model", "config", "origin", "version"],
+    ids=["model", "number", "vocabulary", "config", "origin", "version"],
 )
 def test_unusable_copy_is_converted_again(name, change, folder, exports, cache):
     expected = ra.load_translator(folder, **ENGINE).translate(LINES)
