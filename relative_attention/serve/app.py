@@ -21,6 +21,8 @@ import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST
 from prometheus_client import generate_latest
 from starlette.applications import Starlette
+from starlette.convertors import Convertor
+from starlette.convertors import register_url_convertor
 from starlette.datastructures import Headers
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -28,7 +30,6 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.responses import Response
-from starlette.routing import Mount
 from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
@@ -66,8 +67,26 @@ _RELOAD_SECONDS = 1.0
 # bytes as numbers.
 _MOST_TOKENS_OF_A_BYTE = 5
 _MOST_CHARACTERS_OF_AN_ERROR = 500
+_PAGE = ("/", "/index.html", "/page.css", "/page.js", "/icon.svg")
 # Paths without a token: the page, which asks for it, and the health check.
-_OPEN = ("/", "/index.html", "/page.css", "/page.js", "/icon.svg", "/healthz")
+_OPEN = (*_PAGE, "/healthz")
+
+
+class _ModelName(Convertor[str]):
+    """The name of a model in a path, without what may follow: `:predict`."""
+
+    regex = "[^/:]+"
+
+    def convert(self, value: str) -> str:
+        """Returns the name of the model."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """Returns its part of the path."""
+        return value
+
+
+register_url_convertor("model", _ModelName())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,18 +132,19 @@ def make_app(
         packages=[("relative_attention.serve", "page")], html=True
     )
     post = functools.partial(Route, methods=["POST"])
-    return Starlette(
+    model = "/api/models/{name:model}"
+    app = Starlette(
         routes=[
-            Route("/v1/models/{name}", handlers.status),
-            post("/v1/models/{name}:predict", handlers.predict),
+            Route("/v1/models/{name:model}", handlers.status),
+            post("/v1/models/{name:model}:predict", handlers.predict),
             Route("/api/models", handlers.models),
-            post("/api/models/{name}/translate", handlers.translate),
-            post("/api/models/{name}/alternatives", handlers.alternatives),
-            post("/api/models/{name}/view", handlers.view),
+            post(f"{model}/translate", handlers.translate),
+            post(f"{model}/alternatives", handlers.alternatives),
+            post(f"{model}/view", handlers.view),
             post("/api/bleu", handlers.bleu),
             Route("/healthz", handlers.healthz),
             Route("/metrics", handlers.metrics),
-            Mount("/", page),
+            *(Route(path, page) for path in _PAGE),
         ],
         middleware=[
             Middleware(_Guard, token=settings.token, counters=handlers.counters)
@@ -136,6 +156,9 @@ def make_app(
         },
         lifespan=handlers.running,
     )
+    # Nothing is answered at another path than these.
+    app.router.redirect_slashes = False
+    return app
 
 
 class _Handlers:
@@ -227,9 +250,6 @@ class _Handlers:
 
     async def status(self, request: Request) -> Response:
         """Returns the version of a model, like TensorFlow Serving."""
-        if request.path_params["name"].endswith(":predict"):
-            # The path of `predict`, which is for POST.
-            raise HTTPException(405, headers={"Allow": "POST"})
         version = {
             "version": str(self._model(request).version),
             "state": "AVAILABLE",
@@ -540,6 +560,8 @@ def run_server(
             server_header=False,
             timeout_graceful_shutdown=_FINISH_SECONDS,
         )
+        # Its connections have this from it, for the next server.
+        _share_port(bound, True)
         bound.listen(config.backlog)
         shown_host = f"[{host}]" if ":" in host else host
         port = bound.getsockname()[1]
@@ -555,7 +577,8 @@ def run_server(
 def _bound_socket(host: str, port: int) -> socket.socket:
     """Returns a bound socket that does not listen yet."""
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # The port may still have connections of an earlier server.
+    _share_port(bound, True)
     try:
         bound.bind((host, port))
     except (OSError, UnicodeError) as error:
@@ -564,4 +587,10 @@ def _bound_socket(host: str, port: int) -> socket.socket:
             f"Nothing can listen at {host}, port {port}: {error}. Choose "
             "another with --host and --port."
         ) from error
+    # Otherwise another server could bind the port, too, until one listens.
+    _share_port(bound, False)
     return bound
+
+
+def _share_port(bound: socket.socket, value: bool) -> None:
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, value)

@@ -56,10 +56,18 @@ async def read_json_object(request: Request, max_bytes: int) -> dict[str, Any]:
     """Returns the JSON object that is the body of a request.
 
     Raises:
-        HTTPException: 413 if it is too long.
+        HTTPException: 413 if it is too long, 415 if it is compressed.
         InputError: if it is not a JSON object.
     """
     body = await _read_body(request, max_bytes)
+    coding = request.headers.get("content-encoding", "identity")
+    if coding.lower() != "identity":
+        raise HTTPException(
+            415,
+            "The body must not be compressed. Received: a body with "
+            f"`Content-Encoding: {coding[:80]}`.",
+            {"Accept-Encoding": "identity"},
+        )
     try:
         # `json.loads` would also accept UTF-16.
         value = json.loads(body.decode())

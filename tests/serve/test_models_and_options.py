@@ -1,6 +1,7 @@
 """Names of models, tokens, the options of the command line, and the guide."""
 
 import re
+import socket
 
 import pytest
 
@@ -99,6 +100,23 @@ def test_invalid_token_file_is_refused(run, model_folder, content, tmp_path):
 )
 def test_invalid_options_are_refused(run, model_folder, options, message):
     check_refused(run("serve", model_folder, *options), message)
+
+
+def test_port_of_a_server_that_loads_is_refused(run, model_folder, monkeypatch):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    serve = ("serve", model_folder, "--port", port)
+    loads = []
+
+    def load(*arguments, **more):
+        loads.append(arguments)
+        if len(loads) == 1:
+            check_refused(run(*serve), f"at 127.0.0.1, port {port}: .*--port")
+        raise ra.InputError("The first one loads.")
+
+    monkeypatch.setattr("relative_attention.serve.app.load_models", load)
+    check_refused(run(*serve), "The first one loads.")
 
 
 def test_missing_package_is_named(run, model_folder, monkeypatch):

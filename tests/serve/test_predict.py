@@ -4,6 +4,7 @@ https://github.com/tensorflow/serving/blob/master/tensorflow_serving/g3doc/api_r
 """
 
 import asyncio
+import gzip
 import json
 import os
 
@@ -84,7 +85,13 @@ def test_n_best_is_filled_up_as_in_the_saved_model(client, translator):
         ("POST", "/v1/models/half:predict", 404, "no model 'half'"),
         ("GET", "/v1/models/half", 404, "no model 'half'"),
         ("GET", "/v1/models/mine:predict", 405, "Method Not Allowed: GET"),
-        ("POST", "/v1/models/mine:classify", 405, "Method Not Allowed: POST"),
+        ("GET", "/v1/models/mine:classify", 404, "Not Found: GET /v1"),
+        ("POST", "/v1/models/mine:classify", 404, "Not Found: POST /v1"),
+        ("POST", "/v1/models/mine", 405, "Method Not Allowed: POST"),
+        ("POST", "/api/nothing", 404, "Not Found: POST /api/nothing"),
+        ("POST", "/page.js", 405, "Method Not Allowed: POST"),
+        ("GET", "/api/bleu", 405, "Method Not Allowed: GET"),
+        ("GET", "/healthz/", 404, "Not Found: GET /healthz/"),
         ("GET", "/v2/models/mine", 404, "Not Found: GET /v2/models/mine"),
     ],
 )
@@ -116,6 +123,19 @@ def test_invalid_body_is_refused(client, body, error):
     assert list(answer) == ["error"]
     assert error in answer["error"]
     assert "\n" not in answer["error"] and len(answer["error"]) < 300
+
+
+def test_compressed_body_is_refused(client):
+    body = gzip.compress(b'{"instances": ["dogs"]}')
+    headers = {"Content-Encoding": "gzip"}
+    response = client.post(PREDICT, content=body, headers=headers)
+    assert response.status_code == 415
+    assert "must not be compressed. Received" in response.json()["error"]
+    assert response.headers["Accept-Encoding"] == "identity"
+    headers = {"Content-Encoding": "identity"}
+    body = gzip.decompress(body)
+    response = client.post(PREDICT, content=body, headers=headers)
+    assert response.status_code == 200
 
 
 def test_too_large_request_is_refused(models):
