@@ -4,8 +4,9 @@ A file is written under a hidden name next to its own, and renamed when it is
 complete. After a `kill -9` at any moment, its name still leads to the old or
 the new content. A folder is filled and renamed in the same way; an old one is
 deleted just before. What a killed process was writing stays under a hidden
-name. A file that takes hours is a `file_in_parts`: the next process only makes
-the parts that are missing.
+name, a folder until the next one of its name is written. A file that takes
+hours is a `file_in_parts`: the next process only makes the parts that are
+missing.
 """
 
 import contextlib
@@ -13,6 +14,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import secrets
 import shutil
 import socket
@@ -152,25 +154,25 @@ def atomic_directory(path: AnyPath) -> Iterator[pathlib.Path]:
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(f"{path} is a file, not a folder")
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _hidden_beside(path)
+    _delete_left_behind(path)
     # A private folder is private while it is written.
     mode = stat.S_IMODE(path.stat().st_mode) | 0o700 if path.exists() else 0o777
-    temporary.mkdir(mode)
-    try:
-        yield temporary
-        for file in temporary.rglob("*"):
-            if file.is_file():
-                with open(file, "rb") as written:
-                    os.fsync(written.fileno())
-        # Last, as the permissions may forbid writing.
-        _copy_permissions(path, temporary)
-        # A folder cannot be renamed over another.
-        if path.exists():
-            delete_directory(path)
-        os.rename(temporary, path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+    with _new_hidden_folder(path, mode) as temporary:
+        try:
+            yield temporary
+            for file in temporary.rglob("*"):
+                if file.is_file():
+                    with open(file, "rb") as written:
+                        os.fsync(written.fileno())
+            # Last, as the permissions may forbid writing.
+            _copy_permissions(path, temporary)
+            # A folder cannot be renamed over another.
+            if path.exists():
+                delete_directory(path)
+            os.rename(temporary, path)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
 
 
 def delete_directory(path: AnyPath) -> None:
@@ -197,6 +199,44 @@ def _resolved(path: AnyPath) -> pathlib.Path:
 def _hidden_beside(path: pathlib.Path) -> pathlib.Path:
     """Returns a new hidden name."""
     return path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+
+
+@contextlib.contextmanager
+def _new_hidden_folder(path: pathlib.Path, mode: int) -> Iterator[pathlib.Path]:
+    """Makes a folder under a hidden name, and locks it if there are locks."""
+    while True:
+        folder = _hidden_beside(path)
+        folder.mkdir(mode)
+        with _try_lock(folder) as is_locked:
+            # Before it was locked, another process may have deleted it.
+            if is_locked is not False and folder.exists():
+                yield folder
+                return
+
+
+def _delete_left_behind(path: pathlib.Path) -> None:
+    """Deletes what killed processes were filling, to be named `path`."""
+    name = re.compile(rf"\.{re.escape(path.name)}-[0-9a-f]{{8}}")
+    with contextlib.suppress(OSError):
+        for folder in path.parent.iterdir():
+            if name.fullmatch(folder.name) and folder.is_dir():
+                # The process that fills a folder holds its lock.
+                with _try_lock(folder) as is_locked:
+                    if is_locked:
+                        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _try_lock(folder: pathlib.Path) -> Iterator[bool | None]:
+    """Yields whether this process holds a folder's lock; `None` without one."""
+    with contextlib.ExitStack() as stack:
+        is_locked = None
+        # It may be gone, or on a disk without locks.
+        with contextlib.suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, descriptor)
+            is_locked = lock_file(descriptor)
+        yield is_locked
 
 
 def _copy_permissions(path: pathlib.Path, new: pathlib.Path) -> None:
@@ -253,6 +293,11 @@ def lock_directory(
     if not writes or directory.is_file():
         yield
         return
+    if directory.is_symlink() and not directory.exists():
+        raise InputError(
+            f"{directory} is a link to {os.readlink(directory)}, which is not "
+            "there. Make that folder, or delete the link."
+        )
     is_new = not directory.exists()
     path = directory / RUN_LOCK
     file = _open_locked(path, report)

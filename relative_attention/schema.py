@@ -62,6 +62,9 @@ class Key:
         if self.is_language and not is_language(value):
             return "must be the code of a language, such as `en`"
         if not isinstance(value, int | float):
+            if "\0" in value:
+                # No file has such a name.
+                return "must not have a NUL (the character 0)"
             if not self.choices or value in self.choices:
                 return None
             number = "a number or " if {int, float} & {*types_} else ""

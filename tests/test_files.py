@@ -68,6 +68,25 @@ def write_half(opened):
         opened.write(b"half")
 
 
+def test_folder_of_a_killed_process_is_deleted_by_the_next(
+    tmp_path, run_python
+):
+    script = (
+        "import os, sys\n"
+        "from relative_attention.files import atomic_directory\n"
+        "with atomic_directory(sys.argv[1]) as folder:\n"
+        "    os._exit(0)\n"
+    )
+    run_python(script, tmp_path / "name")
+    (left,) = os.listdir(tmp_path)
+    assert left.startswith(".name-")
+    (tmp_path / ".name-of-mine").mkdir()
+    with atomic_directory(tmp_path / "name"):
+        # What another one is filling stays.
+        save_directory(tmp_path / "name", b"content")
+    assert sorted(os.listdir(tmp_path)) == [".name-of-mine", "name"]
+
+
 # === Whole or not there ===
 
 

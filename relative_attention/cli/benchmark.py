@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-import tabulate
-
 from relative_attention.cli import command
 
 # Peaks of dense bfloat16 products by NVIDIA's data sheets, in 10^12 operations
@@ -100,6 +98,8 @@ def _table(rows: Sequence[Mapping[str, Any]], peak: float | None) -> str:
                 f"{tflops / peak:.1%}" if peak else "unknown",
             ]
         )
+    import tabulate
+
     return tabulate.tabulate(
         cells,
         ["preset", "tokens", "tokens/s", "time", "TFLOP/s", "utilization"],

@@ -111,6 +111,7 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
         "relative-attention evaluate runs/my_model --source test.en "
         "--reference test.de --compare runs/other_model",
     )
+    command.add_module(parser)
     parser.words(
         "models",
         "MODEL_OR_FILE",
@@ -265,10 +266,13 @@ def _systems(options: argparse.Namespace) -> dict[str, list[str]]:
         systems = [(" + ".join(options.models), options.models)]
     for path in options.compare:
         systems.append((path, [] if is_file(path) else [path]))
-    names = [name for name, _ in systems]
-    # Results are kept by name, so the second would replace the first.
-    for number, name in enumerate(names):
-        if name in names[:number]:
+    # Each by its files, as `M` and `M/` are one model.
+    places = [
+        [find_file_or_model(path).resolve() for path in models or [name]]
+        for name, models in systems
+    ]
+    for number, (name, _) in enumerate(systems):
+        if places[number] in places[:number]:
             raise InputError(
                 f"`{name}` is compared with itself. Give another model, or a "
                 "file of translations."

@@ -22,6 +22,9 @@ from relative_attention.layers.positions import import_modules
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 from relative_attention.version import __version__
 
+# Of an error, which stays one line that can be read.
+_MOST_CHARACTERS = 1500
+
 # `--help` lists the commands in this order.
 _COMMANDS = (
     train.add_demo,
@@ -156,6 +159,10 @@ def _fail(message: str) -> int:
         letter if letter.isprintable() else repr(letter)[1:-1]
         for letter in message
     )
+    # It may also quote a line of text, which may be a whole book.
+    if len(shown) > _MOST_CHARACTERS:
+        half = _MOST_CHARACTERS // 2
+        shown = f"{shown[:half]} [...] {shown[-half:]}"
     print(f"relative-attention: {shown}", file=sys.stderr)
     return 1
 

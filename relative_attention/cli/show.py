@@ -5,8 +5,6 @@ import pathlib
 import shutil
 from collections.abc import Sequence
 
-import tabulate
-
 import relative_attention as ra
 from relative_attention.cli import command
 from relative_attention.cli import streams
@@ -68,6 +66,8 @@ def _list(options: argparse.Namespace) -> None:
 
 def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Prints a table whose last column is as wide as the terminal allows."""
+    import tabulate
+
     total = shutil.get_terminal_size(fallback=(_COLUMNS, 24)).columns
     # tabulate makes room for a heading with some padding.
     padded = [f"{name:{len(name) + tabulate.MIN_PADDING}}" for name in columns]

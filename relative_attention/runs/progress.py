@@ -302,6 +302,19 @@ class RunProgress(keras.callbacks.Callback):
 
     # === When a run ends ===
 
+    def is_in_round(self) -> bool:
+        """Returns whether there were updates after the last validation."""
+        return self.step > (self.records[-1]["step"] if self.records else 0)
+
+    def reason_to_train_no_more(self) -> str | None:
+        """Returns why a resumed run makes no update, or `None` if it does."""
+        if self.step >= self.total_steps:
+            return (
+                f"{self.step:,} were made, and the run has "
+                f"{self.total_steps:,} (`training.steps`, `training.epochs`)"
+            )
+        return self._reason_to_end() if self.records else None
+
     def is_over(self) -> bool:
         """Returns whether early stopping or the time limit ends the run.
 

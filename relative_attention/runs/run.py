@@ -392,6 +392,11 @@ class TrainingRun:
         # The run was stopped in a validation: it is made first.
         if progress.unvalidated is not None:
             self._validate(progress.unvalidated, callbacks)
+        elif progress.step >= self.total_steps and progress.is_in_round():
+            # It has fewer updates than it had, and ends here.
+            self._validate(progress.resumed_logs, callbacks)
+        if reason := progress.reason_to_train_no_more():
+            self.report(f"no update is left to train: {reason}")
         while progress.step < self.total_steps and not progress.is_over():
             # An epoch of `fit` is a round, which ends with a validation. The
             # first is shorter if the run was stopped between two, and the last

@@ -54,7 +54,7 @@ def find_corpus(
 
     Raises:
         InputError: if a file is not found (the error names the folders and the
-            origin), or only one file of a pair is named.
+            origin), or only one file of a pair is named, or one for both.
     """
     for part in ("", "validation_", "test_"):
         names = [getattr(section, f"{part}{side}") for side in _SIDES]
@@ -72,7 +72,22 @@ def find_corpus(
         for field in _FILES
         if (name := getattr(section, field)) is not None
     }
+    for part in ("", "validation_", "test_"):
+        source, target = (found.get(f"{part}{side}") for side in _SIDES)
+        # A model would learn to copy.
+        if source and target and _is_same_file(source, target):
+            raise InputError(
+                f"`data.{part}source` and `data.{part}target` must be two "
+                f"files. Received: {source} twice."
+            )
     return dataclasses.replace(section, **found)
+
+
+def _is_same_file(path: str, other: str) -> bool:
+    # A known path may be gone.
+    with contextlib.suppress(OSError):
+        return os.path.samefile(path, other)
+    return False
 
 
 def find_file(

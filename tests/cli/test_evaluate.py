@@ -188,7 +188,7 @@ def test_model_is_compared_with_another_and_with_a_file(
 
 
 def test_evaluate_is_refused_before_translating(
-    evaluate, corpus, tmp_path, monkeypatch
+    evaluate, model, corpus, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(
         ra.Translator, "search", lambda *_, **__: pytest.fail("it translates")
@@ -204,6 +204,7 @@ def test_evaluate_is_refused_before_translating(
             ["--compare", target, "--compare", target],
             f"`{target}` is compared with itself",
         ),
+        (["--compare", f"{model}/"], f"`{model}/` is compared with itself"),
         (["--compare", table], "table has a tab.*cut -f"),
         (["--reference", table], "table has a tab.*cut -f"),
         (["--resamples", "39"], "`num_resamples` must be at least 40"),

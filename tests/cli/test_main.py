@@ -108,6 +108,74 @@ def test_missing_package_is_reported_in_one_line(run, monkeypatch):
     assert "needs the package x, which is not installed" in err
 
 
+WITHOUT = """
+import sys
+
+class Nothing:
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] in sys.argv[1].split(","):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Nothing())
+from relative_attention.cli import main
+
+for line in sys.stdin:
+    print(">", line.strip(), file=sys.stderr)
+    try:
+        main(line.split())
+    except SystemExit as leaving:
+        assert not leaving.code, line
+"""
+# What `pip install keras jax` and this package `--no-deps` do not install.
+MISSING = (
+    "tabulate,yaml,sentencepiece,sacrebleu,sacremoses,safetensors,sentencex,"
+    "tensorboard,tensorflow_text,keras_hub,keras_nlp,matplotlib,starlette"
+)
+COMMANDS = """
+--version
+--help
+demo
+data wmt14_en_de
+train small_relative
+study table1
+distill small_relative --teachers a
+average a
+translate tatoeba_en_de
+score tatoeba_en_de --source setup.py --target setup.py
+evaluate README.md --reference README.md
+plot tatoeba_en_de
+export --format saved_model tatoeba_en_de out
+serve tatoeba_en_de
+convert tensor2tensor a --hparams b --output c
+benchmark
+list
+"""
+
+
+def test_no_command_is_a_traceback_with_the_layers_alone(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, MISSING],
+        input=COMMANDS.strip(),
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("relative-attention ")
+    _, *answers = done.stderr.partition("> --help")[2].split("\n> ")
+    assert len(answers) == COMMANDS.strip().count("\n") - 1
+    for answer in answers:
+        _, *lines = answer.strip().splitlines()
+        assert lines[-1].startswith("relative-attention: "), answer
+
+
+def test_error_that_quotes_a_long_line_is_short(run):
+    status, _, err = run("train", "small_relative", "x" * 100_000)
+    assert status == 1 and err.count("\n") == 1
+    assert len(err) < 2000
+
+
 # === Interrupts ===
 
 

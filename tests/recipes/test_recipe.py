@@ -45,6 +45,7 @@ def test_override_replaces_one_value_and_all_are_saved(recipe, tmp_path):
         ("training.steps=0", "`training.steps` must be at least 1"),
         ("training.steps=1" + "0" * 30, "must be at most 2,147,483,647"),
         (f"training.steps={'[' * 1000}", "nested too deeply"),
+        ('training.start_from="a\\0b"', "must not have a NUL"),
         ("training.devices=2000", "must be at most 1,024"),
         ("decoding.no_repeat_ngram=1000", "must be at most 100"),
         ("decoding.max_source_length=999999999", "must be at most 100,000"),

@@ -134,8 +134,14 @@ def test_time_limit_ends_training_in_a_round(quickly, tmp_path):
     assert checkpoints_of(tmp_path / "run") == ["step-00000001"]
     # The time that a run has taken counts when it is resumed.
     overrides = ("training.validate_every=40", "training.minutes=1e-6")
-    curve = quickly(tmp_path / "run", *overrides, resume=True)["curve"]
+    lines = []
+    arguments = {"resume": True, "report": lines.append}
+    curve = quickly(tmp_path / "run", *overrides, **arguments)["curve"]
     assert [epoch["step"] for epoch in curve] == [1]
+    assert any(
+        line.startswith("no update is left to train: the time is up")
+        for line in lines
+    )
     overrides = ("training.validate_every=40", "training.minutes=60")
     curve = quickly(tmp_path / "run", *overrides, resume=True)["curve"]
     assert [epoch["step"] for epoch in curve] == [1, 4]
@@ -224,6 +230,16 @@ def test_record_of_a_resumed_round_covers_all_of_it(quickly, stop, tmp_path):
         for name in resumed.keys() - {"seconds", "tokens_per_second"}:
             assert resumed[name] == whole[name]
     assert table_of(output) == after
+
+
+def test_run_with_fewer_updates_than_it_made_validates_and_ends(quickly, stop):
+    output = stop(3, EPOCH)
+    lines = []
+    arguments = {"resume": True, "report": lines.append}
+    results = quickly(output, EPOCH, "training.steps=2", **arguments)
+    assert [epoch["step"] for epoch in results["curve"]] == [3]
+    assert math.isfinite(results["curve"][0]["val_loss"])
+    assert any("3 were made, and the run has 2" in line for line in lines)
 
 
 def test_run_stopped_before_first_validation_names_a_way_out(stop, run):

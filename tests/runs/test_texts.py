@@ -71,6 +71,13 @@ def test_text_without_its_pair_is_refused(folders):
             find_corpus(section)
 
 
+def test_one_file_for_both_sides_is_refused(folders):
+    (folders[0] / "a.en").touch()
+    (folders[0] / "a.de").symlink_to("a.en")
+    with pytest.raises(InputError, match="must be two files.*a.en twice"):
+        find_corpus(SECTION)
+
+
 # === Lines held out ===
 
 

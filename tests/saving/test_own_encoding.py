@@ -30,6 +30,22 @@ class LogBias(ra.positions.PositionEncoding):
 """
 NAME = "module_of_mine"
 ENCODING = f"{NAME}:LogBias(scale=2.0)"
+# All that take a model.
+COMMANDS = [
+    command.split()
+    for command in (
+        "translate run --input lines",
+        "evaluate run --source lines --reference lines",
+        "score run --source lines --target lines",
+        "plot run --sentence one",
+        "export --format model run out",
+        "export --format saved_model run out",
+        "serve run",
+        "average run",
+        "train run --resume",
+        "distill small_relative --teachers run --output out",
+    )
+]
 LINES = ["one two three", "seven"]
 
 
@@ -74,10 +90,10 @@ def test_own_encoding_is_loaded_with_its_module(folder, run_python):
     expected = translator.translate(LINES)
 
     script = f"""
-import json, sys
+import contextlib, io, json, sys
 import keras
 import relative_attention as ra
-from relative_attention.cli import main
+from relative_attention.cli import main, parse
 
 def refused(load):
     try:
@@ -90,10 +106,18 @@ def refused(load):
 refused(lambda: ra.load_translator("run"))
 refused(lambda: ra.find_recipe("run"))
 refused(lambda: keras.saving.load_model("model.keras"))
-assert main(["translate", "run", "--input", "lines"]) == 1
+commands = {COMMANDS}
+with contextlib.redirect_stdout(io.StringIO()):
+    for command in commands:
+        assert main(command) == 1, command
 assert "{NAME}" not in sys.modules
-command = ["translate", "run", "--input", "lines", "--module", "{NAME}"]
-assert main(command) == 0
+for command in commands:
+    assert parse([*command, "--module", "{NAME}"]).module == ["{NAME}"]
+assert main([*commands[0], "--module", "{NAME}"]) == 0
+sys.stdout.flush()
+with contextlib.redirect_stdout(io.StringIO()) as scores:
+    assert main([*commands[1], "--module", "{NAME}"]) == 0
+assert "BLEU" in scores.getvalue()
 translator = ra.load_translator("run", module="{NAME}")
 model = keras.saving.load_model("model.keras")
 assert model.config == translator.model.config

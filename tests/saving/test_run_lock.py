@@ -35,6 +35,12 @@ def test_second_process_changes_nothing(arguments, recipe, corpus, tmp_path):
     assert str(output) in str(raised.value)
 
 
+def test_link_to_a_folder_that_is_not_there_is_named(recipe, corpus, tmp_path):
+    (tmp_path / "run").symlink_to(tmp_path / "absent")
+    with pytest.raises(ra.InputError, match="run is a link to .*absent, which"):
+        ra.train(recipe, tmp_path / "run", data_directory=corpus)
+
+
 @pytest.fixture
 def averaged(recipe, tmp_path):
     """A run, as far as averages read it."""
