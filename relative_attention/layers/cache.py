@@ -18,6 +18,7 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
+from relative_attention.ops.backend import start_indices
 from relative_attention.ops.step_attention import step_product
 from relative_attention.ops.step_attention import step_scores
 from relative_attention.tensor_type import Tensor
@@ -92,7 +93,7 @@ class FixedKeyValueCache(NamedTuple):
 
     def extended(self, key: Tensor, value: Tensor) -> "FixedKeyValueCache":
         """Writes a position: `(B, N, M, H)`, a column for each beam."""
-        start = [0, 0, self.length * key.shape[2], 0]
+        start = start_indices(0, 0, self.length * key.shape[2], 0)
         return FixedKeyValueCache(
             key=ops.slice_update(self.key, start, key),
             value=ops.slice_update(self.value, start, value),

@@ -132,6 +132,12 @@ def widened(tensor: Tensor) -> Tensor:
     return ops.cast(tensor, "float32") if is_half(tensor) else tensor
 
 
+def wide_dtype(tensor: Tensor) -> str:
+    """Returns the dtype of `widened(tensor)`."""
+    dtype = keras.backend.standardize_dtype(tensor.dtype)
+    return "float32" if is_half(tensor) else dtype
+
+
 def bytes_of(words: Tensor) -> Tensor:
     """Reads int32 `(W,)` as int8 `(4 * W,)`."""
     if hasattr(ops, "view"):
@@ -189,6 +195,20 @@ def custom_gradient(
     return differentiable
 
 
+def start_indices(*indices: int | Tensor) -> tuple[int | Tensor, ...]:
+    """Returns the first indices of a slice, of one dtype.
+
+    With `jax_enable_x64`, JAX reads an int as int64, and takes no other beside
+    it.
+
+    Args:
+        *indices: int, or int scalar tensors.
+    """
+    if keras.backend.backend() != "jax":
+        return indices
+    return tuple(ops.convert_to_tensor(index, "int32") for index in indices)
+
+
 def add_to_columns(
     matrix: Tensor, values: Tensor, first: int | Tensor
 ) -> Tensor:
@@ -203,8 +223,9 @@ def add_to_columns(
         Tensor `(B, N, R, S)`.
     """
     if keras.backend.backend() != "tensorflow":
-        before = ops.slice(matrix, (0, 0, 0, first), sizes(values))
-        return ops.slice_update(matrix, (0, 0, 0, first), before + values)
+        start = start_indices(0, 0, 0, first)
+        before = ops.slice(matrix, start, sizes(values))
+        return ops.slice_update(matrix, start, before + values)
     # There, operations that write to a slice are slow, or compiled for each
     # shape, or do not work in a loop with XLA.
     after = sizes(matrix)[3] - sizes(values)[3]

@@ -23,6 +23,7 @@ from relative_attention.ops.attention import table_product
 from relative_attention.ops.backend import matmul
 from relative_attention.ops.backend import prefers_own_kernels
 from relative_attention.ops.backend import sizes
+from relative_attention.ops.backend import start_indices
 from relative_attention.tensor_type import Tensor
 
 
@@ -146,7 +147,7 @@ def last_relation_context(
 
 def _columns(x: Tensor, first: int | Tensor, count: int | Tensor) -> Tensor:
     # Slice by size, not by end: XLA only knows the size.
-    return ops.slice(x, [0, 0, 0, first], (*sizes(x)[:3], count))
+    return ops.slice(x, start_indices(0, 0, 0, first), (*sizes(x)[:3], count))
 
 
 def _table_product(vectors: Tensor, table: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from keras import ops
 from relative_attention.layers.positions.position_encoding import (
     PositionEncoding,
 )
+from relative_attention.ops.backend import wide_dtype
 from relative_attention.tensor_type import Tensor
 
 
@@ -46,9 +47,10 @@ class ALiBi(PositionEncoding):
     ) -> Tensor:
         """Computes the bias `(1, N, T, S)`."""
         # In half precision large distances are not exact.
+        dtype = wide_dtype(query)
         distance = key_positions[None, :] - query_positions[:, None]
-        distance = ops.cast(ops.abs(distance), "float32")  # (T, S)
-        slopes = ops.convert_to_tensor(_slopes(layer.num_heads), "float32")
+        distance = ops.cast(ops.abs(distance), dtype)  # (T, S)
+        slopes = ops.convert_to_tensor(_slopes(layer.num_heads), dtype)
         bias = -slopes[None, :, None, None] * distance
         return ops.cast(bias, query.dtype)
 

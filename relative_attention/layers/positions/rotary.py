@@ -10,6 +10,7 @@ from relative_attention.argument_checks import checked_positive
 from relative_attention.layers.positions.position_encoding import (
     PositionEncoding,
 )
+from relative_attention.ops.backend import wide_dtype
 from relative_attention.tensor_type import Tensor
 
 
@@ -30,7 +31,7 @@ class Rotary(PositionEncoding):
     The paper pairs the features `2i` and `2i + 1`. This pairs `i` and
     `i + H/2`, as KerasHub's `RotaryEmbedding` does. This only reorders the
     features of each head, in the same way for queries and keys. Angles are
-    float32 in every dtype.
+    float32 in half precision.
 
     Args:
         max_wavelength: float. Base of the angles; the slowest pair turns once
@@ -65,8 +66,9 @@ class Rotary(PositionEncoding):
         """Rotates the pairs of features of `x` by their angles (eq. 34)."""
         size = x.shape[-1]
         theta = self.max_wavelength ** -(np.arange(0, size, 2) / size)
-        angles = ops.expand_dims(ops.cast(positions, "float32"), -1)
-        angles = angles * ops.convert_to_tensor(theta, "float32")
+        dtype = wide_dtype(x)
+        angles = ops.expand_dims(ops.cast(positions, dtype), -1)
+        angles = angles * ops.convert_to_tensor(theta, dtype)
         cos = ops.cast(ops.cos(angles), x.dtype)  # (..., H / 2)
         sin = ops.cast(ops.sin(angles), x.dtype)
         first, second = x[..., : size // 2], x[..., size // 2 :]

@@ -68,6 +68,20 @@ def test_layer_is_the_attention_of_the_paper(
     assert_same(result, expected["outputs"])
 
 
+@pytest.mark.only_on(
+    "tensorflow", "torch", reason="JAX has no float64 by default"
+)
+def test_float64_keeps_its_digits(rng, randomize):
+    layer = ra.SelfAttention(12, H, "alibi", dtype="float64")
+    inputs = rng.normal(size=(B, T, D))
+    expected = attention(
+        weights_of(randomize(layer, D)),
+        inputs,
+        bias=-np.array(SLOPES[12])[:, None, None] * np.abs(distances(T)),
+    )
+    assert_same(layer(inputs), expected["outputs"], 1e-13)
+
+
 @pytest.mark.parametrize("num_heads", [1, 4, 5, 12])
 def test_causal_scores_are_those_of_keras_hub(num_heads):
     hub = pytest.importorskip("keras_hub")

@@ -47,8 +47,20 @@ def test_rotated_pairs_are_those_of_the_paper(rng, base):
         )
 
 
-def test_layer_is_the_attention_of_the_paper(rng, randomize):
-    layer = ra.SelfAttention(N, H, position_encoding="rotary", value_dim=H_V)
+@pytest.mark.parametrize(
+    "dtype, bound",
+    [
+        ("float32", 1e-4),
+        pytest.param(
+            *("float64", 1e-13),
+            marks=pytest.mark.only_on(
+                "tensorflow", "torch", reason="JAX has no float64 by default"
+            ),
+        ),
+    ],
+)
+def test_layer_is_the_attention_of_the_paper(rng, randomize, dtype, bound):
+    layer = ra.SelfAttention(N, H, "rotary", value_dim=H_V, dtype=dtype)
     inputs = rng.normal(size=(B, T, D))
     rotations = [paper_rotation(t, H) for t in range(T)]
     expected = attention(
@@ -57,7 +69,7 @@ def test_layer_is_the_attention_of_the_paper(rng, randomize):
         # Eq. 16: q_m = R_m W_q x_m, k_n = R_n W_k x_n
         turn=lambda x: np.einsum("tgh,bnth->bntg", rotations, in_pairs(x)),
     )
-    assert_same(layer(inputs.astype("float32")), expected["outputs"], 1e-4)
+    assert_same(layer(inputs.astype(dtype)), expected["outputs"], bound)
 
 
 def test_rotation_is_that_of_keras_hub(rng):
