@@ -46,6 +46,8 @@ from relative_attention.ops.attention import masked_softmax
 from relative_attention.ops.attention import plain_product
 from relative_attention.ops.attention import softmax_over_keys
 from relative_attention.ops.backend import sizes
+from relative_attention.ops.dropout import DrawKept
+from relative_attention.ops.dropout import drop
 from relative_attention.ops.long_attention import Block
 from relative_attention.ops.long_attention import is_long
 from relative_attention.ops.long_attention import long_attention
@@ -123,6 +125,7 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
     # By default positions add nothing.
     position_encoding = PositionEncoding()
     implementation = "auto"
+    implementations: tuple[str, ...] = ("auto", "recompute")
 
     def __init__(
         self,
@@ -240,8 +243,8 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
         key: Tensor,
         value: Tensor,
         mask: Tensor | None,
+        draw_kept: DrawKept | None = None,
         where: Tensor | None = None,
-        training: bool | None = None,
     ) -> AttentionTerms:
         """Computes attention of scaled queries, term by term.
 
@@ -258,7 +261,9 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
         scores = masked_softmax(logits, mask)  # (B, N, T, S)
         # Eq. 3: z_i = sum_j alpha_ij (x_j W^V + a_ij^V). Both terms use the
         # same scores after dropout; the scores returned are without it.
-        kept = self.dropout_layer(scores, training=training)
+        kept = scores
+        if draw_kept is not None:
+            kept = drop(scores, draw_kept(sizes(scores)))
         return AttentionTerms(
             query,
             value,
@@ -269,12 +274,25 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
             encoding.context(self, kept, where, where),
         )
 
+    def _checked_implementation(self, name: str) -> str:
+        if name not in self.implementations:
+            raise ValueError(
+                f"`implementation` must be one of {self.implementations}. "
+                f"Received: implementation={name!r}."
+            )
+        return name
+
     def _recomputes(
         self, num_queries: int | Tensor | None, num_keys: int | Tensor | None
     ) -> bool:
         """Returns whether the gradient is to compute scores again."""
         if self.implementation == "auto":
             return is_long(num_queries, num_keys)
+        # JAX knows all lengths, but where a graph is made for any: when Keras
+        # asks for shapes, or exports. There blocks cannot be counted.
+        is_any = not isinstance(num_queries, int)
+        if is_any and keras.backend.backend() == "jax":
+            return False
         return self.implementation == "recompute"
 
     def _attend_recomputed(
@@ -283,30 +301,41 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
         key: Tensor,
         value: Tensor,
         mask: Tensor | None,
+        draw_kept: DrawKept | None = None,
         is_causal: bool = False,
-        training: bool | None = None,
     ) -> Tensor:
         """Computes the context vectors of scaled queries, in little memory."""
-        draw_keep_mask, rate = None, self.dropout_layer.rate
-        if training and rate > 0:
-            # Drawn again in the gradient, so from the same seed.
-            seed = self.dropout_layer.draw_seed()
-
-            def draw_keep_mask(
-                shape: tuple[int | Tensor, ...], number: int | Tensor
-            ) -> Tensor:
-                return self.dropout_layer.draw_keep_mask(shape, seed, number)
-
         options: dict[str, Any] = {
             "mask": mask,
             "is_causal": is_causal,
-            "draw_keep_mask": draw_keep_mask,
+            "draw_kept": draw_kept,
         }
         tables = self.position_encoding.distance_tables(self)
         if tables is not None:
             return long_relative_attention(
-                query, key, value, *tables, rate=rate, **options
+                query, key, value, *tables, **options
             )
+        weights = self._encoding_weights()
+        floats = [w for w in weights if "float" in w.dtype]
+        # Without a gradient: int8 of a layer that is part of the encoding.
+        fixed = [
+            (w, ops.convert_to_tensor(w))
+            for w in weights
+            if "float" not in w.dtype
+        ]
+
+        def attend(block: Block, *values: Tensor) -> Tensor:
+            # A gradient of TensorFlow cannot be that of a variable. And a scope
+            # hides another that it is in: the values of all weights are named.
+            mapping = [*zip(floats, values), *fixed]
+            with keras.StatelessScope(state_mapping=mapping):
+                return self._attend_block(block)
+
+        values = map(ops.copy, floats)
+        return long_attention(attend, query, key, value, *values, **options)
+
+    def _encoding_weights(self) -> list[keras.Variable]:
+        """Returns the weights of the position encoding, frozen ones too."""
         projections = (
             self.query_dense,
             self.key_dense,
@@ -314,17 +343,7 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
             self.output_dense,
         )
         others = {id(w) for layer in projections for w in layer.weights}
-        # Those of the position encoding.
-        weights = [w for w in self.trainable_weights if id(w) not in others]
-
-        def attend(block: Block, *values: Tensor) -> Tensor:
-            # A gradient of TensorFlow cannot be that of a variable.
-            mapping = list(zip(weights, values))
-            with keras.StatelessScope(state_mapping=mapping):
-                return self._attend_block(block)
-
-        values = map(ops.copy, weights)
-        return long_attention(attend, query, key, value, *values, **options)
+        return [w for w in self.weights if id(w) not in others]
 
     def _attend_block(self, block: Block) -> Tensor:
         """Computes the same as `_attend` for some queries."""
@@ -334,12 +353,7 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
         by_position = encoding.logits(self, block.query, *positions)
         if by_position is not None:
             logits = logits + by_position
-        scores = softmax_over_keys(logits, block.mask)
-        if block.keep is not None:
-            scale = ops.cast(1 / (1 - self.dropout_layer.rate), scores.dtype)
-            scores = ops.where(
-                block.keep, scores * scale, ops.zeros_like(scale)
-            )
+        scores = drop(softmax_over_keys(logits, block.mask), block.kept)
         context = plain_product(scores, block.value, transpose=False)
         by_position = encoding.context(self, scores, *positions)
         return context if by_position is None else context + by_position
@@ -354,15 +368,6 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
         """Projects context vectors `(B, N, T, H_v)` to outputs `(B, T, D)`."""
         # Concat(head_1, ..., head_N) W^O, as one sum over heads and columns.
         return self.output_dense(ops.transpose(context, (0, 2, 1, 3)))
-
-
-def _checked_implementation(name: str, allowed: tuple[str, ...]) -> str:
-    if name not in allowed:
-        raise ValueError(
-            f"`implementation` must be one of {allowed}. "
-            f"Received: implementation={name!r}."
-        )
-    return name
 
 
 def _to_heads(dense: HeadProjection, inputs: Tensor) -> Tensor:
@@ -435,6 +440,7 @@ class SelfAttention(MultiHeadLayer):
 
     # Whether later keys are masked in every call.
     causal = False
+    implementations: tuple[str, ...] = ("auto", "recompute", "transpose")
 
     def __init__(
         self,
@@ -449,9 +455,7 @@ class SelfAttention(MultiHeadLayer):
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
         self.position_encoding = find_position_encoding(position_encoding)
         self.bidirectional = checked_bool("bidirectional", bidirectional)
-        self.implementation = _checked_implementation(
-            implementation, ("auto", "recompute", "transpose")
-        )
+        self.implementation = self._checked_implementation(implementation)
 
     def build(self, inputs_shape: Shape) -> None:
         self._build_projections(inputs_shape, inputs_shape)
@@ -485,9 +489,10 @@ class SelfAttention(MultiHeadLayer):
             inputs, attention_mask, padding_mask, is_causal and not recomputes
         )
         query, key, value, positions = self._project(inputs)
+        draw_kept = self.dropout_layer.for_call(training)
         if recomputes:
             context = self._attend_recomputed(
-                query, key, value, merged, is_causal, training
+                query, key, value, merged, draw_kept, is_causal
             )
             return self._merge_heads(context)
         tables = self.position_encoding.distance_tables(self)
@@ -496,12 +501,10 @@ class SelfAttention(MultiHeadLayer):
             and self.implementation == "auto"
             and not return_attention_scores
         ):
-            keep, rate = None, self.dropout_layer.rate
-            if training and rate > 0:
+            kept = None
+            if draw_kept is not None:
                 batch_size, num_heads, length, _ = sizes(query)
-                keep = self.dropout_layer.draw_keep_mask(
-                    (batch_size, num_heads, length, length)
-                )
+                kept = draw_kept((batch_size, num_heads, length, length))
             # Eqs. 2 to 4 in one function, without an embedding for each edge.
             context = relative_attention(
                 query,
@@ -510,11 +513,10 @@ class SelfAttention(MultiHeadLayer):
                 *tables,
                 mask=merged,
                 is_causal=is_causal,
-                keep=keep,
-                rate=rate,
+                kept=kept,
             )
             return self._merge_heads(context)
-        terms = self._attend(query, key, value, merged, positions, training)
+        terms = self._attend(query, key, value, merged, draw_kept, positions)
         return self._outputs(terms, return_attention_scores)
 
     def attention_terms(
@@ -542,7 +544,7 @@ class SelfAttention(MultiHeadLayer):
         is_causal = use_causal_mask or self.causal
         mask = self._merge_masks(inputs, attention_mask, None, is_causal)
         query, key, value, positions = self._project(inputs)
-        terms = self._attend(query, key, value, mask, positions)
+        terms = self._attend(query, key, value, mask, where=positions)
         return self._merge_heads(terms.context()), terms
 
     def start_cache(self, batch_size: int | Tensor) -> KeyValueCache:
@@ -1010,9 +1012,7 @@ class CrossAttention(MultiHeadLayer):
             seed=seed,
             **kwargs,
         )
-        self.implementation = _checked_implementation(
-            implementation, ("auto", "recompute")
-        )
+        self.implementation = self._checked_implementation(implementation)
 
     def build(self, inputs_shape: Shape, encoder_outputs_shape: Shape) -> None:
         self._build_projections(inputs_shape, encoder_outputs_shape)
@@ -1035,7 +1035,7 @@ class CrossAttention(MultiHeadLayer):
             "query": self._queries(inputs),
             **self.project_source(encoder_outputs),
             "mask": mask,
-            "training": training,
+            "draw_kept": self.dropout_layer.for_call(training),
         }
         recomputes = self._recomputes(inputs.shape[1], encoder_outputs.shape[1])
         if recomputes and not return_attention_scores:

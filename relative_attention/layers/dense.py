@@ -224,7 +224,7 @@ class FeedForward(SublayerMaker):
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         # With a matrix, TensorFlow fuses product, bias and ReLU.
         rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
-        if training and self._has_own_gradient():
+        if self._has_own_gradient() and training:
             outputs = self._with_own_gradient(rows)
         else:
             hidden = self.intermediate_dense(rows)
@@ -254,11 +254,9 @@ class FeedForward(SublayerMaker):
 
     def _with_own_gradient(self, rows: Tensor) -> Tensor:
         """Computes rows `(R, D)` in training."""
-        factors = None
-        if self.dropout_layer.rate > 0:
-            factors = self.dropout_layer.draw_factors(
-                (*sizes(rows)[:1], self.intermediate_dim), rows.dtype
-            )
+        kept, draw = None, self.dropout_layer.for_call(training=True)
+        if draw is not None:
+            kept = draw((*sizes(rows)[:1], self.intermediate_dim))
         # Tensors, because a custom gradient does not accept variables.
         first, second = self.intermediate_dense, self.output_dense
         return feed_forward(
@@ -267,8 +265,7 @@ class FeedForward(SublayerMaker):
             ops.cast(first.bias, rows.dtype),
             ops.cast(second.kernel, rows.dtype),
             ops.cast(second.bias, rows.dtype),
-            factors,
-            scale=1 / (1 - self.dropout_layer.rate),
+            kept,
         )
 
 

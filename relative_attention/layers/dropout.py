@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
 
@@ -10,9 +9,11 @@ import keras
 from keras import ops
 
 from relative_attention.ops.backend import bytes_of
-from relative_attention.ops.backend import custom_gradient
 from relative_attention.ops.backend import replica_number
 from relative_attention.ops.backend import sizes
+from relative_attention.ops.dropout import DrawKept
+from relative_attention.ops.dropout import Kept
+from relative_attention.ops.dropout import drop
 from relative_attention.tensor_type import Tensor
 
 # With Keras' own layer, forward and backward pass for 2,048 rows of 512 on two
@@ -50,51 +51,53 @@ class Dropout(keras.layers.Dropout):
     """
 
     def call(self, inputs: Tensor, training: bool | None = False) -> Tensor:
-        if not training or self.rate == 0:
+        # The rate first: with `keras.RematScope`, JAX does not know the other.
+        if self.rate == 0 or not training:
             return inputs
         if self.noise_shape is not None:
             with replica_seeds(self.seed_generator) as seed:
                 return keras.random.dropout(
                     inputs, self.rate, noise_shape=self.noise_shape, seed=seed
                 )
-        factors = self.draw_factors(sizes(inputs), inputs.dtype)
+        return drop(inputs, self._draw()(sizes(inputs)))
 
-        @custom_gradient
-        def drop(inputs: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-            # Written out, as the factors need no gradient.
-            return inputs * factors, lambda upstream: upstream * factors
+    def for_call(self, training: bool | None) -> DrawKept | None:
+        """Returns the function that draws what one call keeps.
 
-        return drop(inputs)
+        It takes a shape, and draws the same whenever it is called. With the
+        number of a block as its second argument, it draws another for each.
 
-    def draw_factors(self, shape: Sequence[int | Tensor], dtype: str) -> Tensor:
-        """Draws the factor of each element: 0, or `1 / (1 - rate)`."""
-        # Two scalars, so that outputs and gradient take one pass each.
-        scale = ops.cast(1 / (1 - self.rate), dtype)
-        return ops.where(
-            self.draw_keep_mask(shape), scale, ops.zeros_like(scale)
-        )
+        Args:
+            training: as of a call.
 
-    def draw_seed(self) -> Tensor:
-        """Draws a seed for `draw_keep_mask`, another one on each replica."""
+        Returns:
+            Function that returns `Kept`; or `None` if nothing is dropped.
+        """
+        return None if self.rate == 0 or not training else self._draw()
+
+    def _draw(self) -> DrawKept:
+        scale = 1 / (1 - self.rate)
         with replica_seeds(self.seed_generator) as generator:
-            return generator.next()
+            seed = generator.next()
 
-    def draw_keep_mask(
+        def draw(
+            shape: Sequence[int | Tensor], number: int | Tensor | None = None
+        ) -> Kept:
+            return Kept(self._draw_mask(shape, seed, number), scale)
+
+        return draw
+
+    def _draw_mask(
         self,
         shape: Sequence[int | Tensor],
-        seed: Tensor | None = None,
-        number: int | Tensor = 0,
+        seed: Tensor,
+        number: int | Tensor | None,
     ) -> Tensor:
-        """Draws a mask that is `True` for the elements that are kept.
-
-        `seed` is what `draw_seed` returned, or `None` for a new one. Each
-        `number` draws another mask from it.
-        """
-        seeds = replica_seeds(self.seed_generator)
-        if seed is not None:
+        """Draws a mask that is `True` for the elements that are kept."""
+        if number is not None:
             offset = ops.cast(number, seed.dtype) * _NUMBER_STRIDE
             seed = seed + ops.stack([offset, ops.zeros_like(offset)])
-            seeds = _with_state(self.seed_generator, seed)
+        seeds = _with_state(self.seed_generator, seed)
         if not _LEAST_RATE <= self.rate <= 1 - _LEAST_RATE:
             # In half precision 0 is drawn more often than a small rate.
             with seeds as generator:

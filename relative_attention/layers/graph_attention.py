@@ -1,6 +1,7 @@
 """Attention between the nodes of a graph whose edges have labels."""
 
 from typing import Any
+from typing import Self
 from typing import Unpack
 
 import keras
@@ -18,6 +19,7 @@ from relative_attention.layers.positions.relative import RelationTables
 from relative_attention.ops.attention import label_context
 from relative_attention.ops.attention import label_logits
 from relative_attention.ops.backend import known_values
+from relative_attention.ops.dropout import DrawKept
 from relative_attention.ops.masks import check_flags
 from relative_attention.ops.masks import same_size
 from relative_attention.tensor_type import Shape
@@ -136,6 +138,9 @@ class RelationAwareSelfAttention(OneEncodingAttention):
      - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155), section 3.1
     """
 
+    # All scores are in memory: there is one way to compute them.
+    implementations: tuple[str, ...] = ("auto",)
+
     def __init__(
         self,
         num_heads: int,
@@ -194,7 +199,8 @@ class RelationAwareSelfAttention(OneEncodingAttention):
         mask = self._merge_masks(
             inputs, attention_mask, inputs_mask, use_causal_mask
         )
-        terms = self._terms(inputs, relations, mask, training)
+        draw_kept = self.dropout_layer.for_call(training)
+        terms = self._terms(inputs, relations, mask, draw_kept)
         return self._outputs(terms, return_attention_scores)
 
     def attention_terms(  # type: ignore[override]
@@ -223,15 +229,20 @@ class RelationAwareSelfAttention(OneEncodingAttention):
         inputs: Tensor,
         relations: Tensor,
         mask: Tensor | None,
-        training: bool | None = None,
+        draw_kept: DrawKept | None = None,
     ) -> AttentionTerms:
         self._check_relations(inputs.shape, relations)
         query, key, value, _ = self._project(inputs)
         edges = self._one_hot(relations)
-        return self._attend(query, key, value, mask, edges, training)
+        return self._attend(query, key, value, mask, draw_kept, edges)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "no_relation": self.no_relation}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        # Files of older versions may have another one, which was not used.
+        return super().from_config({**config, "implementation": "auto"})
 
     def _one_hot(self, relations: Tensor) -> Tensor:
         """Returns labels as one-hot vectors, `(..., T, T, R)`."""

@@ -10,6 +10,7 @@ They run on TensorFlow, JAX and PyTorch. What differs between backends is in
 - `long_attention.py`: attention in memory that grows with the length, by
   `recompute.py`.
 - `step_attention.py`: attention of one position, for decoding.
+- `dropout.py`: what dropout keeps, and by how much that is scaled.
 - `masks.py`: masks of padding and of later keys, and checks of users' masks.
 - `cross_entropy.py`: the training loss, token by token.
 - `cpu_kernels.py`: feed-forward and layer normalization in fewer passes over

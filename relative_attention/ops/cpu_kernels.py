@@ -9,6 +9,8 @@ from collections.abc import Callable
 from keras import ops
 
 from relative_attention.ops.backend import custom_gradient
+from relative_attention.ops.dropout import Kept
+from relative_attention.ops.dropout import scaled_as_kept
 from relative_attention.tensor_type import Tensor
 
 
@@ -18,23 +20,21 @@ def feed_forward(
     first_bias: Tensor,
     second_kernel: Tensor,
     second_bias: Tensor,
-    factors: Tensor | None = None,
-    scale: float = 1.0,
+    kept: Kept | None = None,
 ) -> Tensor:
-    """Computes `(max(0, x W_1 + b_1) * factors) W_2 + b_2` with TensorFlow.
+    """Computes `drop(max(0, x W_1 + b_1)) W_2 + b_2` with TensorFlow.
 
     Only the input of the second product is kept for the gradient. It is above 0
-    where neither ReLU nor dropout gave 0, and there the slope of both is
-    `scale`. Automatic differentiation would also keep the outputs of the ReLU
-    and the dropout mask.
+    where neither ReLU nor dropout gave 0, and there the slope of both is the
+    scale of dropout. Automatic differentiation would also keep the outputs of
+    the ReLU and the dropout mask.
 
     Args:
         rows: float tensor `(R, D)`.
         first_kernel, first_bias: float tensors `(D, F)` and `(F,)`.
         second_kernel, second_bias: float tensors `(F, D)` and `(D,)`.
-        factors: float tensor `(R, F)`, the factors of dropout, 0 or `scale`;
-            or `None` for no dropout.
-        scale: float above 0. Defaults to `1.0`.
+        kept: what dropout keeps, with a mask `(R, F)`. Defaults to `None`,
+            no dropout.
 
     Returns:
         Float tensor `(R, D)`.
@@ -50,13 +50,13 @@ def feed_forward(
         second_bias: Tensor,
     ) -> tuple[Tensor, Callable[[Tensor], tuple[Tensor, ...]]]:
         hidden = ops.relu(ops.add(ops.matmul(rows, first_kernel), first_bias))
-        if factors is not None:
-            hidden = hidden * factors
+        if kept is not None:
+            hidden = hidden * kept.factors(hidden.dtype)
         outputs = ops.add(ops.matmul(hidden, second_kernel), second_bias)
 
         def gradient(upstream: Tensor) -> tuple[Tensor, ...]:
             # The scale is applied to the narrower of the two tensors.
-            scaled = upstream if factors is None else upstream * scale
+            scaled = scaled_as_kept(upstream, kept)
             d_hidden = tf.raw_ops.ReluGrad(
                 gradients=ops.matmul(scaled, ops.transpose(second_kernel)),
                 features=hidden,

@@ -33,8 +33,14 @@ from relative_attention.ops.attention import softmax_over_keys
 from relative_attention.ops.attention import table_product
 from relative_attention.ops.backend import add_to_columns
 from relative_attention.ops.backend import custom_gradient
+from relative_attention.ops.backend import matmul
 from relative_attention.ops.backend import sizes
+from relative_attention.ops.backend import start_indices
 from relative_attention.ops.backend import widened
+from relative_attention.ops.dropout import DrawKept
+from relative_attention.ops.dropout import Kept
+from relative_attention.ops.dropout import only_kept
+from relative_attention.ops.dropout import scaled_as_kept
 from relative_attention.ops.masks import causal_mask
 from relative_attention.ops.recompute import Part
 from relative_attention.ops.recompute import map_recomputed
@@ -52,9 +58,6 @@ _CAUSAL_PARTS = 8
 # The most pairs of query and key of which all scores are in memory at a time,
 # unless asked: those of 2,048 tokens.
 MOST_PAIRS = 2048**2
-
-# Draws the dropout of a block by shape and number: bool, `True` = kept.
-DrawKeepMask = Callable[[tuple[int | Tensor, ...], int | Tensor], Tensor]
 
 
 def is_long(num_queries: int | None, num_keys: int | None) -> bool:
@@ -76,8 +79,8 @@ class Block(NamedTuple):
         key_positions: int tensor `(S,)`. Keys of other positions than those of
             the text are masked.
         mask: bool tensor that broadcasts to `(B, N, R, S)`, or `None`.
-        keep: bool tensor `(B, N, R, S)`, the scores that dropout keeps, or
-            `None`.
+        kept: the scores that dropout keeps, with a mask `(B, N, R, S)`; or
+            `None`, no dropout.
     """
 
     query: Tensor
@@ -87,7 +90,7 @@ class Block(NamedTuple):
     query_positions: Tensor
     key_positions: Tensor
     mask: Tensor | None
-    keep: Tensor | None
+    kept: Kept | None
 
 
 def long_attention(
@@ -98,7 +101,7 @@ def long_attention(
     *tensors: Tensor,
     mask: Tensor | None = None,
     is_causal: bool = False,
-    draw_keep_mask: DrawKeepMask | None = None,
+    draw_kept: DrawKept | None = None,
     margins: tuple[int, int] = (0, 0),
 ) -> Tensor:
     """Computes context vectors, block by block, and again in the gradient.
@@ -115,8 +118,8 @@ def long_attention(
             attend. Defaults to `None`, every key.
         is_causal: A boolean to indicate whether later keys are masked, too.
             Defaults to `False`.
-        draw_keep_mask: draws the dropout of a block. Defaults to `None`, no
-            dropout.
+        draw_kept: draws what dropout keeps of a block, by shape and number.
+            Defaults to `None`, no dropout.
         margins: pair of int. Numbers of masked keys to add before and after
             the others. Defaults to none.
 
@@ -175,10 +178,10 @@ def long_attention(
         # With a causal mask, keys after the text are later than every query.
         if any(margins):
             masks.append((key_positions >= 0) & (key_positions < num_keys))
-        keep = None
-        if draw_keep_mask is not None:
+        kept = None
+        if draw_kept is not None:
             shape = (*batch_and_heads, num_rows, block_keys)
-            keep = draw_keep_mask(shape, number)
+            kept = draw_kept(shape, number)
         block = Block(
             query,
             key,
@@ -187,7 +190,7 @@ def long_attention(
             positions,
             key_positions,
             functools.reduce(ops.logical_and, masks) if masks else None,
-            keep,
+            kept,
         )
         context = attend(block, *tensors)
         if mask is None:
@@ -246,7 +249,9 @@ def _mask_rows(
         return mask
     batch_size, num_heads, _, num_keys = sizes(mask)
     return ops.slice(
-        mask, (0, 0, start, 0), (batch_size, num_heads, count, num_keys)
+        mask,
+        start_indices(0, 0, start, 0),
+        (batch_size, num_heads, count, num_keys),
     )
 
 
@@ -265,18 +270,14 @@ def long_relative_attention(
     value_relations: Tensor | None = None,
     mask: Tensor | None = None,
     is_causal: bool = False,
-    draw_keep_mask: DrawKeepMask | None = None,
-    rate: float = 0.0,
+    draw_kept: DrawKept | None = None,
 ) -> Tensor:
     """Computes what `relative_attention` does, by `long_attention`.
 
     Args:
         query, key, value, key_relations, value_relations: see
             `relative_attention`.
-        mask, is_causal: see `long_attention`.
-        draw_keep_mask: draws the dropout of a block. Defaults to `None`, no
-            dropout.
-        rate: float. The rate of that dropout.
+        mask, is_causal, draw_kept: see `long_attention`.
 
     Returns:
         Float tensor `(B, N, T, H_v)`.
@@ -307,7 +308,6 @@ def long_relative_attention(
             has_keys=key_relations is not None,
             has_values=value_relations is not None,
             window=_Window(block.start, is_causal),
-            scale=1 / (1 - rate),
         )
 
     return long_attention(
@@ -318,7 +318,7 @@ def long_relative_attention(
         *rows,
         mask=mask,
         is_causal=is_causal,
-        draw_keep_mask=draw_keep_mask,
+        draw_kept=draw_kept,
         margins=margins,
     )
 
@@ -329,7 +329,6 @@ def _attend_to_window(
     has_keys: bool,
     has_values: bool,
     window: "_Window",
-    scale: float,
 ) -> Tensor:
     """Computes `O` of a block, with the gradient of `relative_attention.py`."""
     num_rows = sizes(block.query)[2]
@@ -339,11 +338,6 @@ def _attend_to_window(
     if has_values:
         value = window.with_far(value, rows[-1], num_rows)
 
-    def dropped(scores: Tensor) -> Tensor:
-        if block.keep is None:
-            return scores
-        return ops.where(block.keep, scores, ops.zeros((), scores.dtype))
-
     def attend(
         query: Tensor, key: Tensor, value: Tensor, *rows: Tensor
     ) -> tuple[Tensor, Callable]:
@@ -352,32 +346,33 @@ def _attend_to_window(
         # Eq. 4: S_ij = q_i (k_j + w^K_c)
         logits = window.product(query, key, key_rows)
         scores = softmax_over_keys(logits, block.mask)  # P
-        kept = dropped(scores)  # Z, unscaled
+        unscaled = only_kept(scores, block.kept)  # Z, unscaled
         # Eq. 3: O_i = sum_j Z_ij (v_j + w^V_c)
-        context, kept_by_row = window.sums(kept, value, value_rows)
+        context, by_row = window.sums(unscaled, value, value_rows)
 
         def gradient(d_context: Tensor) -> tuple[Tensor, ...]:
-            d_context = d_context * scale
-            d_scores = dropped(window.product(d_context, value, value_rows))
-            weights, d_scores = widened(scores), widened(d_scores)
+            d_context = scaled_as_kept(d_context, block.kept)
+            d_scores = window.product(d_context, value, value_rows)
+            d_scores = only_kept(widened(d_scores), block.kept)
+            weights = widened(scores)
             # A row of `dS` sums to 0, even if scores are rounded.
             row_term = ops.sum(weights * d_scores, -1, keepdims=True)  # D
             row_term = row_term / ops.sum(weights, -1, keepdims=True)
             d_logits = ops.cast(weights * (d_scores - row_term), query.dtype)
-            d_query, by_row = window.sums(d_logits, key, key_rows)  # of dS
+            d_query, d_by_row = window.sums(d_logits, key, key_rows)
             d_rows = []
             if has_keys:
-                d_rows.append(_row_gradient(by_row, query, key_rows))
+                d_rows.append(_row_gradient(d_by_row, query, key_rows))
             if has_values:
-                d_rows.append(_row_gradient(kept_by_row, d_context, value_rows))
+                d_rows.append(_row_gradient(by_row, d_context, value_rows))
             return (
                 d_query,
                 _transposed_product(d_logits, query),
-                _transposed_product(kept, d_context),
+                _transposed_product(unscaled, d_context),
                 *d_rows,
             )
 
-        return context * scale, gradient
+        return scaled_as_kept(context, block.kept), gradient
 
     inputs = (block.query, key, value, *rows)
     if keras.backend.backend() == "tensorflow":
@@ -426,14 +421,14 @@ class _Window(NamedTuple):
         self, scores: Tensor, y: Tensor, rows: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         """Computes `sum_j a_ij (y_j + w_c)`, and sums `a` by distance."""
-        sums = ops.matmul(scores, y)
+        sums = matmul(scores, y)
         if rows is None:
             return sums, None
         batch_size, num_heads, num_rows, _ = sizes(scores)
         num_distances = rows.shape[-2]
         near = ops.slice(
             scores,
-            (0, 0, 0, self.start),
+            start_indices(0, 0, 0, self.start),
             (batch_size, num_heads, num_rows, num_rows + num_distances - 1),
         )
         by_row = transposed_relative_shift(near, num_distances, self.is_causal)
@@ -447,5 +442,6 @@ class _Window(NamedTuple):
             return y
         end = self.start + num_rows + rows.shape[-2] - 1
         columns = ops.arange(sizes(y)[2], dtype="int32")
+        rows = widened(rows)
         is_ahead = ops.cast((columns >= end)[:, None], rows.dtype)
         return ops.cast(widened(y) + is_ahead * rows[..., -1:, :], y.dtype)

@@ -56,6 +56,9 @@ from relative_attention.ops.backend import run_after
 from relative_attention.ops.backend import runs_elsewhere
 from relative_attention.ops.backend import sizes
 from relative_attention.ops.backend import widened
+from relative_attention.ops.dropout import Kept
+from relative_attention.ops.dropout import only_kept
+from relative_attention.ops.dropout import scaled_as_kept
 from relative_attention.tensor_type import Tensor
 
 
@@ -67,8 +70,7 @@ def relative_attention(
     value_relations: Tensor | None = None,
     mask: Tensor | None = None,
     is_causal: bool = False,
-    keep: Tensor | None = None,
-    rate: float = 0.0,
+    kept: Kept | None = None,
 ) -> Tensor:
     """Computes context vectors by eqs. 3 and 4, or 1 and 2 without relations.
 
@@ -89,9 +91,8 @@ def relative_attention(
             nothing gets zeros.
         is_causal: A boolean to indicate whether `mask` hides every later key,
             whose relations are then not computed. Defaults to `False`.
-        keep: bool tensor `(B, N, T, T)`, the scores that dropout keeps, or
-            `None`.
-        rate: float. The rate of that dropout.
+        kept: the scores that dropout keeps, with a mask `(B, N, T, T)`.
+            Defaults to `None`, no dropout.
 
     Returns:
         Float tensor `(B, N, T, H_v)`.
@@ -119,8 +120,7 @@ def relative_attention(
         value_table=tables[1],
         mask=mask,
         is_causal=is_causal,
-        keep=keep,
-        scale=1 / (1 - rate),
+        kept=kept,
     )
     if mask is None:
         return context
@@ -151,8 +151,7 @@ def _attend_by_skewing(
     value_table: Tensor | None,
     mask: Tensor | None,
     is_causal: bool,
-    keep: Tensor | None,
-    scale: float,
+    kept: Kept | None,
 ) -> Tensor:
     """Computes `O` with operations of every backend."""
     # Eq. 4: S_ij = q_i (k_j + w^K_c)
@@ -164,8 +163,7 @@ def _attend_by_skewing(
         by_key = relative_shift(by_distance, is_causal)
         logits = logits + by_key[..., first : first + sizes(query)[2]]
     scores = softmax_over_keys(logits, mask)  # P
-    if keep is not None:
-        scores = _where(keep, scores * scale)  # Z
+    scores = only_kept(scaled_as_kept(scores, kept), kept)  # Z
     # Eq. 3: O_i = sum_j Z_ij (v_j + w^V_c)
     if value_table is None:
         return plain_product(scores, value, transpose=False)
@@ -253,7 +251,8 @@ def transposed_relative_shift(
     )[..., :num_distances]
     if is_causal:
         return by_distance
-    ahead = _where(_is_ahead(num_rows, num_distances), by_key)
+    is_ahead = _is_ahead(num_rows, num_distances)
+    ahead = ops.where(is_ahead, by_key, ops.zeros((), by_key.dtype))
     ahead = ops.sum(ahead, axis=-1, keepdims=True)
     sides = (num_distances - 1, 0)
     return by_distance + ops.pad(ahead, ((0, 0), (0, 0), (0, 0), sides))
@@ -274,8 +273,7 @@ def _attend_on_diagonals(
     value_table: Tensor | None,
     mask: Tensor | None,
     is_causal: bool,
-    keep: Tensor | None,
-    scale: float,
+    kept: Kept | None,
 ) -> Tensor:
     """Computes `O` with TensorFlow's kernels for CPUs, and its gradient."""
     import tensorflow as tf
@@ -306,25 +304,22 @@ def _attend_on_diagonals(
         # Eq. 4: S_ij = q_i (k_j + w^K_c)
         logits = of_keys.product(query, keys)
         scores = softmax_over_keys(logits, mask)  # P
-        kept = scores if keep is None else _where(keep, scores)  # Z, unscaled
+        unscaled = only_kept(scores, kept)  # Z, unscaled
         # Eq. 3: O_i = sum_j Z_ij (v_j + w^V_c)
-        context, kept_by_row = of_values.sums(kept, values)
-        if keep is not None:
-            context = context * scale
+        context, by_row = of_values.sums(unscaled, values)
+        context = scaled_as_kept(context, kept)
 
         def gradient(d_context: Tensor) -> tuple[Tensor, ...]:
             row_term = tf.reduce_sum(d_context * context, -1)  # D
-            if keep is not None:
-                d_context = d_context * scale
-            d_value = tf.matmul(kept, d_context, transpose_a=True)
+            d_context = scaled_as_kept(d_context, kept)
+            d_value = tf.matmul(unscaled, d_context, transpose_a=True)
             d_value_table = of_values.table_gradient(
-                kept_by_row, d_context, values, d_value
+                by_row, d_context, values, d_value
             )
-            # `kept_by_row` is freed before the product makes more diagonals.
+            # `by_row` is freed before the product makes more diagonals.
             d_context = run_after(d_context, d_value_table)
             d_scores = widened(of_values.product(d_context, values))
-            if keep is not None:
-                d_scores = _where(keep, d_scores)
+            d_scores = only_kept(d_scores, kept)
             weights = widened(scores)
             if is_half(query):
                 # A row of `dS` must sum to 0, or `dq` gets the part that all
@@ -347,10 +342,6 @@ def _attend_on_diagonals(
         return context, gradient
 
     return attend(query, key, value, *tables.values())
-
-
-def _where(keep: Tensor, scores: Tensor) -> Tensor:
-    return ops.where(keep, scores, ops.zeros((), scores.dtype))
 
 
 class _Plain:

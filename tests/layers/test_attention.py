@@ -510,6 +510,14 @@ def test_defaults_of_global_attention_are_tensor2tensors():
     np.testing.assert_allclose(table.mean() * 8, 0, atol=tolerance)
 
 
+def test_graph_of_an_older_file_may_name_a_way_that_was_not_used(inputs):
+    config = ra.RelationAwareSelfAttention(N, H, R).get_config()
+    layer = ra.RelationAwareSelfAttention.from_config(
+        {**config, "implementation": "recompute"}
+    )
+    assert layer.implementation == "auto"
+
+
 # === Labels that are refused ===
 
 

@@ -71,6 +71,15 @@ def test_kept_elements_and_their_gradient_are_scaled(inputs, gradients, rate):
     np.testing.assert_allclose(gradient, outputs, rtol=1e-5)
 
 
+@pytest.mark.only_on(
+    "tensorflow", "torch", reason="JAX has no float64 by default"
+)
+def test_scale_has_all_digits_of_float64():
+    layer = Dropout(0.3, dtype="float64")
+    outputs = np.array(layer(np.ones(99), training=True))
+    assert set(outputs) == {0.0, 1 / (1 - 0.3)}
+
+
 def test_same_seed_draws_the_same_masks(inputs):
     first, second, other = (Dropout(0.3, seed=seed) for seed in (11, 11, 12))
     for _ in range(3):
@@ -101,7 +110,8 @@ def test_feed_forward_drops_intermediate_units(rng, randomize):
     )
     inputs = rng.normal(size=(2, 5, 7)).astype("float32")
     hidden = np.maximum(inputs @ kernel_in + bias_in, 0)
-    factors = Dropout(0.5, seed=7).draw_factors((2 * 5, 13), "float32")
+    draw = Dropout(0.5, seed=7).for_call(training=True)
+    factors = draw((2 * 5, 13)).factors("float32")
     factors = np.array(factors).reshape(2, 5, 13)
     assert set(np.unique(factors)) == {0, 2}
     np.testing.assert_allclose(

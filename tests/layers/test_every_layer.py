@@ -462,6 +462,12 @@ LABEL = "an int, the label of pairs without an edge, or None"
             "transpose",
             "one of ('auto', 'recompute')",
         ),
+        (
+            "RelationAwareSelfAttention",
+            "implementation",
+            "recompute",
+            "one of ('auto',)",
+        ),
         ("RelativeGlobalAttention", "max_relative_position", 0, POSITIVE),
         ("RelationAwareSelfAttention", "no_relation", True, LABEL),
         ("FeedForward", "intermediate_dim", 0, POSITIVE),

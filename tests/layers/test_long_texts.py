@@ -2,12 +2,15 @@
 
 import importlib
 
+import keras
+import ml_dtypes
 import numpy as np
 import pytest
 from keras import ops
 
 import relative_attention as ra
 from relative_attention.layers.attention import CrossAttention
+from relative_attention.layers.cache import fixed_cache
 
 # A function has the name of another file of its room.
 LONG = importlib.import_module("relative_attention.ops.long_attention")
@@ -71,8 +74,9 @@ def test_recomputed_attention_equals_attention_with_all_scores(
         "inputs_mask": ops.convert_to_tensor(np.arange(T) < [[T], [6]]),
         "use_causal_mask": is_causal,
     }
+    # There is dropout, but none outside training.
     all_scores, recomputed = (
-        self_attention(name, encoding, bidirectional=not is_causal)
+        self_attention(name, encoding, bidirectional=not is_causal, dropout=0.5)
         for name in ("auto", "recompute")
     )
     assert_equal(
@@ -88,13 +92,120 @@ def test_recomputed_cross_attention_is_the_same(rng, gradients):
     padding_mask = ops.convert_to_tensor(np.arange(S) < [[S], [0]])
     results = []
     for implementation in ("recompute", "auto"):
-        layer = CrossAttention(N, H, implementation=implementation)
+        layer = CrossAttention(N, H, implementation=implementation, dropout=0.5)
         layer.build((None, None, D), (None, None, D))
         fill(layer)
         results.append(
             numbers(gradients, layer, [x, source], padding_mask=padding_mask)
         )
     assert_equal(*results)
+
+
+class FrozenOffset(ra.positions.PositionEncoding):
+    """A number for each head, of which one may be trained and one may not."""
+
+    def build(self, layer, bidirectional):
+        layer.offsets = [
+            layer.add_weight(shape=(N, 1, 1), trainable=trainable)
+            for trainable in (True, False)
+        ]
+
+    def logits(self, layer, query, query_positions, key_positions):
+        distance = key_positions[None] - query_positions[:, None]
+        offset = layer.offsets[0] + 2 * layer.offsets[1]
+        return ops.cast(offset, query.dtype) * ops.cast(distance, query.dtype)
+
+
+@pytest.mark.parametrize("frozen", [False, True], ids=["trained", "frozen"])
+@pytest.mark.parametrize("encoding", ["t5", FrozenOffset()], ids=["t5", "own"])
+def test_weights_of_the_caller_take_the_place_of_frozen_ones(
+    rng, encoding, frozen
+):
+    layer = self_attention("recompute", encoding)
+    layer.trainable = not frozen
+    x = ops.convert_to_tensor(rng.normal(size=(B, T, D)).astype("float32"))
+    values = {
+        id(weight): rng.normal(size=weight.shape).astype("float32") / 2
+        for weight in layer.weights
+    }
+    outputs, _ = layer.stateless_call(
+        *(
+            # Seeds have values of their own.
+            [values.get(id(variable), variable.value) for variable in variables]
+            for variables in (
+                layer.trainable_variables,
+                layer.non_trainable_variables,
+            )
+        ),
+        x,
+    )
+    for weight in layer.weights:
+        weight.assign(values[id(weight)])
+    layer.implementation = "auto"
+    assert_equal([ops.convert_to_numpy(outputs)], [np.array(layer(x))])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_weights_may_be_in_half_precision(rng, dtype):
+    x = rng.normal(size=(B, T, D)).astype("float32")
+    recomputed = self_attention("recompute", dtype=dtype)
+    exact = self_attention("auto")
+    exact.set_weights(recomputed.get_weights())
+    result = np.array(ops.cast(recomputed(x), "float32"))
+    expected = np.array(
+        exact(np.array(ops.cast(ops.cast(x, dtype), "float32")))
+    )
+    error = np.linalg.norm(result - expected) / np.linalg.norm(expected)
+    # Each number is rounded some ten times on its way.
+    assert error < 10 * float(ml_dtypes.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("encoding", ["relative", "t5"])
+@pytest.mark.parametrize("is_causal", [False, True], ids=["free", "causal"])
+def test_functional_model_takes_any_length(encoding, is_causal):
+    layer = self_attention("recompute", encoding)
+    symbol = keras.Input((None, D))
+    model = keras.Model(symbol, layer(symbol, use_causal_mask=is_causal))
+    assert model.output_shape == (None, None, D)
+    x = np.ones((B, T, D), "float32")
+    assert_equal(
+        [np.array(model(x))], [np.array(layer(x, use_causal_mask=is_causal))]
+    )
+
+
+@pytest.mark.only_on("jax", reason="an option of JAX")
+def test_ints_may_have_64_bits(rng):
+    import jax
+
+    layer = self_attention("recompute")
+    x = rng.normal(size=(B, T, D)).astype("float32")
+    mask = rng.random((T, T)) < 0.7
+    expected = np.array(layer(x, attention_mask=mask))
+    with jax.enable_x64(True):
+        result = np.array(layer(x, attention_mask=mask))
+        cache = fixed_cache(layer.start_cache(B), T)
+        outputs, _ = jax.jit(layer.decode_step)(x[:, :1], cache, 0)
+    assert_equal([result], [expected])
+    expected = layer(x[:, :1])
+    assert_equal([np.array(outputs)], [np.array(expected)])
+
+
+@pytest.mark.only_on("jax", reason="elsewhere Keras hides no flags")
+@pytest.mark.parametrize("implementation", ["auto", "recompute"])
+def test_scope_of_rematerialization_may_hide_if_it_is_training(
+    rng, implementation
+):
+    import jax
+
+    x = rng.normal(size=(B, T, D)).astype("float32")
+    with keras.RematScope(mode="full"):
+        layer = self_attention(implementation)
+        feed_forward = ra.FeedForward(D)
+        feed_forward.build((None, None, D))
+    gradient = jax.grad(
+        lambda x: ops.sum(feed_forward(layer(x, training=True), training=True))
+    )
+    assert np.isfinite(gradient(x)).all()
 
 
 @pytest.mark.parametrize("encoding", ["relative", "t5"])

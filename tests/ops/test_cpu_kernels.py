@@ -3,6 +3,7 @@ import pytest
 
 from relative_attention.ops.cpu_kernels import feed_forward
 from relative_attention.ops.cpu_kernels import layer_normalization
+from relative_attention.ops.dropout import Kept
 
 T, D, F = 5, 11, 7
 SCALE = 1 / (1 - 0.25)
@@ -31,9 +32,8 @@ def test_feed_forward_gradients_are_those_of_the_equations(rng, drops):
     given += [tf.constant(x) for x in (kernels[1], biases[1])]
     with tf.GradientTape() as tape:
         tape.watch(given)
-        outputs = feed_forward(
-            *given, tf.constant(factors) if drops else None, scale=SCALE
-        )
+        kept = Kept(tf.constant(factors > 0), SCALE)
+        outputs = feed_forward(*given, kept if drops else None)
     np.testing.assert_allclose(
         outputs, hidden @ kernels[1] + biases[1], rtol=1e-12
     )

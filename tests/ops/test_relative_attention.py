@@ -13,6 +13,7 @@ import pytest
 from keras import ops
 
 from relative_attention.ops.attention import relative_attention_inner
+from relative_attention.ops.dropout import Kept
 from relative_attention.ops.long_attention import long_relative_attention
 
 # The function has the name of its file.
@@ -89,13 +90,17 @@ def assert_is_reference(
     """Context vectors, and gradients of every operand; tables are float32."""
     bound = 1e-5 if dtype == "float32" else 0.05
     d_context = normal(rng, *x["value"].shape)
-    context, d_operands = reference(x, d_context, mask, kept)
+    context, d_operands = reference(
+        x, d_context, mask, None if kept is None else np.array(kept.mask)
+    )
 
     def attend(*tensors):
         named = dict(zip(x, tensors))
         half = [ops.cast(named[name], dtype) for name in OPERANDS]
         tables = [named.get(name) for name in TABLES]
-        result = relative_attention(*half, *tables, mask=mask, **arguments)
+        result = relative_attention(
+            *half, *tables, mask=mask, kept=kept, **arguments
+        )
         assert keras.backend.standardize_dtype(result.dtype) == dtype
         return ops.cast(result, "float32")
 
@@ -128,22 +133,22 @@ class WAYS:
     recomputes = False
 
 
-def relative_attention(*operands, keep=None, **arguments):
+def relative_attention(*operands, kept=None, **arguments):
     if not WAYS.recomputes:
-        return MODULE.relative_attention(*operands, keep=keep, **arguments)
-    if keep is None:
+        return MODULE.relative_attention(*operands, kept=kept, **arguments)
+    if kept is None:
         return long_relative_attention(*operands, **arguments)
     tables = [table for table in operands[3:5] if table is not None]
     before = max(tables[0].shape[-2] // 2 - 1, 0) if tables else 0
 
-    def draw_keep_mask(shape, number):
+    def draw_kept(shape, number):
         # Those of the tests are the same for every query.
-        of_keys = np.pad(ops.convert_to_numpy(keep)[0, 0, 0], (before, 99))
-        return ops.broadcast_to(of_keys[: shape[-1]], shape)
+        of_keys = ops.convert_to_numpy(kept.mask)[0, 0, 0]
+        of_keys = np.pad(of_keys, (before, 99))
+        mask = ops.broadcast_to(of_keys[: shape[-1]], shape)
+        return kept._replace(mask=mask)
 
-    return long_relative_attention(
-        *operands, draw_keep_mask=draw_keep_mask, **arguments
-    )
+    return long_relative_attention(*operands, draw_kept=draw_kept, **arguments)
 
 
 def causal(length):
@@ -221,16 +226,14 @@ def test_relations_may_be_missing_with_any_mask(
 def test_dropout_leaves_out_scores(way, rng, gradients, missing, is_causal):
     x = make_operands(rng, 9, 1)
     # Drops the same keys for every query.
-    kept = rng.random(9) < 0.5
+    mask = rng.random(9) < 0.5
     assert_is_reference(
         gradients,
         rng,
         {name: x[name] for name in x if name not in missing},
         causal(9) if is_causal else None,
-        kept=kept,
+        Kept(ops.broadcast_to(ops.convert_to_tensor(mask), (B, N, 9, 9)), 2.0),
         is_causal=is_causal,
-        keep=ops.broadcast_to(ops.convert_to_tensor(kept), (B, N, 9, 9)),
-        rate=0.5,
     )
 
 
