@@ -13,7 +13,7 @@ from relative_attention.errors import InputError
 from relative_attention.files import write_lines
 
 # The metrics of `corpus_scores`, which would load sacreBLEU for `--help`.
-_METRICS = ("bleu", "chrf", "ter")
+_METRICS = ("bleu", "chrf", "chrf++", "ter")
 # sacreBLEU's tokenizers that download nothing, and Moses'.
 _TOKENIZERS = "13a intl zh char none ja-mecab ko-mecab moses".split()
 
@@ -106,8 +106,8 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
         subparsers,
         "evaluate",
         _evaluate,
-        "print BLEU, chrF and TER, with sacreBLEU's signatures, of a model's "
-        "translations or of files of translations; compare several",
+        "print BLEU, chrF, chrF++ and TER, with sacreBLEU's signatures, of a "
+        "model's translations or of files of translations; compare several",
         "relative-attention evaluate runs/my_model --source test.en "
         "--reference test.de --compare runs/other_model",
     )
@@ -127,18 +127,19 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
         required=True,
     )
     parser.text(
-        "--metrics",
-        "default: all",
+        "--metrics NAME",
+        "of bleu, chrf, chrf++, ter (default: all)",
         nargs="+",
         choices=_METRICS,
         default=_METRICS,
     )
-    parser.flag("--lowercase", "ignore case in BLEU and chrF; TER always does")
+    parser.flag("--lowercase", "ignore case, which TER always does")
     parser.text(
-        "--tokenizer",
-        "tokenizer for BLEU (default: 13a; for references without blanks zh "
-        "or char); moses needs `--language`, and is used in many papers on "
-        "small corpora, with `--lowercase`; cased 13a is then printed as well",
+        "--tokenizer NAME",
+        f"tokenizer for BLEU, of {', '.join(_TOKENIZERS)} (default: 13a; for "
+        "references without blanks zh or char); moses needs `--language`, and "
+        "is used in many papers on small corpora, with `--lowercase`; cased "
+        "13a is then printed as well",
         choices=_TOKENIZERS,
     )
     parser.text("--language CODE", "such as `de`, for `--tokenizer moses`")

@@ -1,4 +1,4 @@
-"""Scores texts and sentences with sacreBLEU: BLEU, chrF and TER."""
+"""Scores texts and sentences with sacreBLEU: BLEU, chrF, chrF++ and TER."""
 
 import bisect
 import dataclasses
@@ -15,7 +15,7 @@ from relative_attention.argument_checks import checked_sentences
 from relative_attention.errors import InputError
 from relative_attention.errors import did_you_mean
 
-METRICS = ("bleu", "chrf", "ter")
+METRICS = ("bleu", "chrf", "chrf++", "ter")
 # A line for each hypothesis; or several such lists.
 References: TypeAlias = Sequence[str] | Sequence[Sequence[str]]
 
@@ -39,8 +39,8 @@ class CorpusScore:
     """The score of a text, with everything needed to compare it.
 
     Attributes:
-        name: sacreBLEU's name of the metric: BLEU, chrF2 or TER. A lower TER
-            is better.
+        name: sacreBLEU's name of the metric: BLEU, chrF2, chrF2++ or TER. A
+            lower TER is better.
         score: The score, 0 to 100; TER may be higher.
         signature: sacreBLEU's signature, with its version and all settings.
     """
@@ -117,10 +117,10 @@ def corpus_scores(
     Args:
         hypotheses: list of strings, detokenized.
         references: as for `corpus_bleu`.
-        metrics: list of names among `"bleu"`, `"chrf"` and `"ter"`. Defaults
-            to all.
-        lowercase: bool. Whether BLEU and chrF ignore case. TER always does,
-            as sacreBLEU defines it. Defaults to `False`.
+        metrics: list of names among `"bleu"`, `"chrf"`, `"chrf++"` and
+            `"ter"`. Defaults to all.
+        lowercase: bool. Whether BLEU, chrF and chrF++ ignore case. TER
+            always does, as sacreBLEU defines it. Defaults to `False`.
         tokenize: string. The name of a sacreBLEU tokenizer for BLEU; or
             `"moses-de"`, `"moses-fr"` and so on for the Moses tokenizer of
             that language, which many papers use, mostly on lowercased text.
@@ -148,6 +148,7 @@ def corpus_scores(
     Reference:
      - [Papineni et al., 2002](https://aclanthology.org/P02-1040)
      - [Popović, 2015](https://aclanthology.org/W15-3049)
+     - [Popović, 2017](https://aclanthology.org/W17-4770), chrF++
      - [Snover et al., 2006](https://aclanthology.org/2006.amta-papers.25)
      - [Post, 2018](https://arxiv.org/abs/1804.08771)
     """
@@ -178,8 +179,8 @@ def sentence_scores(
     Args:
         hypotheses: list of strings, detokenized.
         references: as for `corpus_bleu`.
-        metrics: list of names among `"bleu"`, `"chrf"` and `"ter"`. Defaults
-            to all.
+        metrics: list of names among `"bleu"`, `"chrf"`, `"chrf++"` and
+            `"ter"`. Defaults to all.
         lowercase: as for `corpus_scores`.
         tokenize: as for `corpus_scores`.
 
@@ -383,6 +384,9 @@ def sacrebleu_metrics(
     made = {
         "bleu": lambda: _bleu_metric(lowercase, tokenize, effective_order),
         "chrf": lambda: sacrebleu.metrics.CHRF(lowercase=lowercase),
+        "chrf++": lambda: sacrebleu.metrics.CHRF(
+            word_order=2, lowercase=lowercase
+        ),
         "ter": sacrebleu.metrics.TER,
     }
     return {name: made[name]() for name in names}

@@ -48,7 +48,7 @@ class BootstrapResult:
 
     Attributes:
         system: The name of the system.
-        name: sacreBLEU's name of the metric: BLEU, chrF2 or TER.
+        name: sacreBLEU's name of the metric: BLEU, chrF2, chrF2++ or TER.
         score: The score of the whole text.
         mean: The mean score of the resamples.
         interval: Half the width of the interval that contains 95 % of them.
@@ -100,8 +100,8 @@ def paired_bootstrap(
             with the first.
         references: list of strings, one for each line of a system; or a list
             of such lists, if there are several references.
-        metrics: list of names among `"bleu"`, `"chrf"` and `"ter"`. Defaults
-            to all.
+        metrics: list of names among `"bleu"`, `"chrf"`, `"chrf++"` and
+            `"ter"`. Defaults to all.
         num_resamples: int. The number of texts to draw, 40 to 100,000. Defaults
             to `1000`.
         seed: int. The random seed, at least 1. Defaults to `12345`, as in

@@ -123,7 +123,8 @@ def test_every_metric_is_printed_with_its_signature(
     assert (status, err) == (0, "")
     scores = ra.corpus_scores(hypotheses, pairs[1])
     assert out == "".join(f"{score}\n" for score in scores.values())
-    assert re.findall("^[^ ]+", out, re.M) == ["BLEU", "chrF2", "TER"]
+    names = ["BLEU", "chrF2", "chrF2++", "TER"]
+    assert re.findall("^[^ ]+", out, re.M) == names
     assert path.read_text("utf-8").splitlines() == hypotheses
 
 
@@ -241,7 +242,7 @@ def test_files_of_translations_are_scored_and_compared(run, files, pairs):
         assert run("evaluate", *words) == (0, "\n".join(expected), "")
     status, out, _ = run("evaluate", first, *reference, "--reference", first)
     scores = ra.corpus_scores(texts[first], [pairs[1], texts[first]])
-    assert (status, out.count("nrefs:2")) == (0, 3)
+    assert (status, out.count("nrefs:2")) == (0, 4)
     assert out == "".join(f"{score}\n" for score in scores.values())
 
 

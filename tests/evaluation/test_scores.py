@@ -23,12 +23,18 @@ def buckets_of(scores):
 
 
 @pytest.mark.parametrize(
-    ("metric", "name"), [("bleu", "BLEU"), ("chrf", "chrF2"), ("ter", "TER")]
+    ("metric", "name", "options"),
+    [
+        ("bleu", "BLEU", {}),
+        ("chrf", "chrF2", {}),
+        ("chrf++", "chrF2++", {"word_order": 2}),
+        ("ter", "TER", {}),
+    ],
 )
-def test_corpus_scores_equal_sacrebleu(metric, name):
-    function = getattr(sacrebleu, f"corpus_{metric}")
+def test_corpus_scores_equal_sacrebleu(metric, name, options):
+    function = getattr(sacrebleu, f"corpus_{metric.rstrip('+')}")
     score = ra.corpus_scores(HYPOTHESES, REFERENCES)[metric]
-    assert score.score == function(HYPOTHESES, [REFERENCES]).score
+    assert score.score == function(HYPOTHESES, [REFERENCES], **options).score
     assert str(score) == f"{name} {score.score:.2f} ({score.signature})"
     assert f"version:{sacrebleu.__version__}" in score.signature
     if metric == "bleu":
@@ -71,7 +77,7 @@ def test_metrics_case_and_tokenizer_are_chosen():
     ("metrics", "message"),
     [
         (["bleu", "chrff"], "metric 'chrff'. Did you mean 'chrf'\\? Known: b"),
-        ([], "one or more of bleu, chrf, ter. Received: \\[\\]"),
+        ([], "one or more of bleu, chrf, chrf\\+\\+, ter. Received: \\[\\]"),
     ],
     ids=str,
 )
@@ -95,7 +101,7 @@ def test_second_reference_is_used():
     hypotheses = ["Ein Mann fährt mit dem Rad.", "Zwei Hunde spielen."]
     first = ["Ein Herr ist auf dem Fahrrad.", "Da sind Hunde."]
     for metric, score in ra.corpus_scores(
-        hypotheses, [first, hypotheses]
+        hypotheses, [first, hypotheses], ["bleu", "chrf", "ter"]
     ).items():
         function = getattr(sacrebleu, f"corpus_{metric}")
         assert score.score == function(hypotheses, [first, hypotheses]).score

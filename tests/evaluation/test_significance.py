@@ -47,7 +47,7 @@ def test_identical_systems_are_not_significant(systems, references):
         references,
         num_resamples=40,
     )
-    assert list(results) == ["bleu", "chrf", "ter"]
+    assert list(results) == ["bleu", "chrf", "chrf++", "ter"]
     for first, copy in results.values():
         assert copy.p_value == 1
         assert (copy.score, copy.mean) == (first.score, first.mean)
