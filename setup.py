@@ -35,7 +35,7 @@ RESEARCH_ONLY = [
 
 
 class BuildWithZoo(build_py):
-    """Puts the zoo, which lies outside the package, into the wheel."""
+    """Puts recipes and models, which lie beside the package, into the wheel."""
 
     def run(self):
         super().run()
@@ -111,7 +111,7 @@ setuptools.setup(
     ),
     long_description=long_description(),
     long_description_content_type="text/markdown",
-    # The code, and the weights of the zoo that are published.
+    # The code, and the weights that are published.
     license_expression="Apache-2.0 AND LicenseRef-CC-BY-2.0-FR",
     license_files=["LICENSE", "models/tatoeba_*/LICENSE.md"],
     packages=setuptools.find_packages(include=["relative_attention*"]),

@@ -67,7 +67,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    # Not the modules that this file imports, which are no part of it.
+    return sorted([*__all__, *(n for n in globals() if n.startswith("__"))])
 
 
 def _register_with_keras() -> None:

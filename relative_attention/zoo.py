@@ -1,8 +1,8 @@
 """The models, recipes and studies that come with the package, by name.
 
-Wherever a folder or file is expected, a name of the zoo is accepted. A path
-that exists and has the right content (a recipe, a trained model, a run's curve)
-takes precedence over the zoo. Nothing here needs Keras, so lists are quick.
+Wherever a folder or file is expected, a bundled name is accepted. A path that
+exists and has the right content (a recipe, a trained model, a run's curve)
+takes precedence. Nothing here needs Keras, so lists are quick.
 """
 
 import json
@@ -21,34 +21,43 @@ _PACKAGE = pathlib.Path(__file__).parent
 # Of what a model's folder says about it, for the server's page.
 _MOST_CHARACTERS = 10_000
 _MOST_EXAMPLES = 5
+# The license of weights for non-commercial research and education only.
+RESEARCH = "research"
 
 
 def zoo_directory() -> pathlib.Path:
-    """Returns the zoo's folder: in the package in a wheel, else next to it."""
+    """Returns what is bundled: in the package in a wheel, else next to it."""
     packaged = _PACKAGE / "zoo"
     return packaged if packaged.is_dir() else _PACKAGE.parent / "models"
 
 
 def is_installed() -> bool:
-    """Returns whether the zoo is in a wheel, which is not written to."""
+    """Returns whether this is a wheel, which is not written to."""
     return zoo_directory().parent == _PACKAGE
 
 
 def zoo_recipes() -> list[str]:
-    """Returns the sorted names of the zoo's recipes."""
+    """Returns the sorted names of bundled recipes."""
     return sorted(
         path.parent.name for path in zoo_directory().glob("*/recipe.yaml")
     )
 
 
 def zoo_models() -> list[str]:
-    """Returns the sorted names of the zoo's models with weights."""
-    return [name for name in zoo_recipes() if is_model(zoo_directory() / name)]
+    """Returns the names of bundled models, those for any use first."""
+    names = [n for n in zoo_recipes() if is_model(zoo_directory() / n)]
+    return sorted(names, key=lambda name: zoo_license(name) == RESEARCH)
 
 
 def is_model(directory: pathlib.Path | str) -> bool:
     """Returns whether a folder has the weights of a trained model."""
     return (pathlib.Path(directory) / "model.safetensors").is_file()
+
+
+def zoo_license(name: str) -> str:
+    """Returns the license of a bundled model's weights, or `RESEARCH`."""
+    title = model_license(zoo_directory() / name)["title"]
+    return RESEARCH if RESEARCH in title else title.partition(": ")[2]
 
 
 def zoo_description(name: str) -> str:
@@ -152,7 +161,7 @@ def _ending(file: Any) -> str | None:
 
 
 def zoo_results(name: str) -> dict[str, Any]:
-    """Returns the `results.json` of a recipe of the zoo, or `{}`."""
+    """Returns the `results.json` of a bundled recipe, or `{}`."""
     path = zoo_directory() / name / "results.json"
     return json.loads(path.read_text("utf-8")) if path.is_file() else {}
 
@@ -160,8 +169,8 @@ def zoo_results(name: str) -> dict[str, Any]:
 def scores_of_test_text(results: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the scores of the test text in a `results.json`, or `{}`.
 
-    A run writes `scores`, of its float32 weights. The zoo's weights are rounded
-    to float16; `scores_of_weights` in its files are their scores.
+    A run writes `scores`, of its float32 weights. Bundled weights are rounded
+    to float16; `scores_of_weights` are their scores.
     """
     scores = results.get("scores_of_weights") or results.get("scores", {})
     return scores.get("test", {})
@@ -195,11 +204,11 @@ def _read_yaml(path: pathlib.Path) -> dict[str, Any]:
 
 
 def find_model(name: pathlib.Path | str) -> pathlib.Path:
-    """Returns the folder of a trained model, by path or name of the zoo.
+    """Returns the folder of a trained model, by path or bundled name.
 
     Raises:
-        InputError: if there is no such folder, or the zoo has a recipe of
-            this name and no weights, or the weights are not installed.
+        InputError: if there is no such folder, or the bundled recipe of this
+            name has no weights, or the weights are not installed.
     """
     path, name = pathlib.Path(name), str(name)
     models = zoo_models()
@@ -215,12 +224,12 @@ def find_model(name: pathlib.Path | str) -> pathlib.Path:
         )
     raise InputError(
         f"No model directory at {path}.{did_you_mean(name, models)} "
-        f"The zoo has: {', '.join(models) or 'none'}."
+        f"Bundled models: {', '.join(models) or 'none'}."
     )
 
 
 def check_has_weights(name: str) -> None:
-    """Raises `InputError` for a recipe of the zoo without its weights."""
+    """Raises `InputError` for a bundled recipe without weights."""
     models = zoo_models()
     if name in models or name not in zoo_recipes():
         return
@@ -233,7 +242,7 @@ def check_has_weights(name: str) -> None:
             f"checkout. Installed are: {', '.join(models)}."
         )
     raise InputError(
-        f"The zoo has a recipe {name!r}, but no trained model: train it with "
+        f"{name!r} is a bundled recipe, and no trained model: train it with "
         f"`relative-attention train {name}`, then give the folder that this "
         "fills."
     )
@@ -261,7 +270,7 @@ _CURVE_FILES = ("history.json", "results.json")
 
 
 def find_curve(name: pathlib.Path | str) -> pathlib.Path:
-    """Returns the folder of a run or of a zoo's recipe, for its curve."""
+    """Returns the folder of a run or a bundled recipe, for its curve."""
     path, name = pathlib.Path(name), str(name)
     has_curve = any((path / file).is_file() for file in _CURVE_FILES)
     if name in zoo_recipes() and not has_curve:

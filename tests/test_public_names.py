@@ -16,9 +16,10 @@ def test_package_imports_without_keras_and_tensorflow(run_python):
         "import relative_attention\n"
         "print(relative_attention.__version__)\n"
         "print('Transformer' in dir(relative_attention))\n"
+        "print('sys' in dir(relative_attention))\n"
     )
     printed = run_python(script).split()
-    assert printed == [relative_attention.__version__, "True"]
+    assert printed == [relative_attention.__version__, "True", "False"]
 
 
 def test_translation_imports_nothing_of_runs(run_python):

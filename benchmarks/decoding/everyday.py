@@ -379,7 +379,7 @@ def everyday_table(result: Result) -> str:
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="a model directory, or a name of the zoo")
+    parser.add_argument("model", help="a model directory, or a bundled name")
     parser.add_argument(
         "--data",
         metavar="DIR",

@@ -80,7 +80,7 @@ def read_sentences(path: str, count: int | None) -> list[str]:
 def absolute_model(model: str) -> str:
     """Returns a model as a process finds it that starts elsewhere.
 
-    A name of the zoo is no path.
+    A bundled name is no path.
     """
     path = pathlib.Path(model)
     return str(path.resolve()) if path.exists() else model

@@ -7,7 +7,7 @@ teachers. From the root of a checkout, with the package installed:
 
     python -m benchmarks.training.opennmt_tf_quality MODEL --data DIR
 
-`MODEL` is the folder of a run, or a name of the zoo. OpenNMT-tf gets a separate
+`MODEL` is the folder of a run, or a bundled name. OpenNMT-tf gets a separate
 virtual environment, made on first use (Python 3.11 or older). A training that
 was stopped is resumed from its last checkpoint, in `--run`.
 """

@@ -44,7 +44,8 @@ def add_benchmark(subparsers: command.Subparsers) -> None:
     ):
         parser.integer(f"--{name} N", f"default: {default}", default=default)
     parser.text(
-        "--precision",
+        "--precision NAME",
+        "float32, mixed_bfloat16 or mixed_float16",
         choices=["float32", "mixed_bfloat16", "mixed_float16"],
         default="float32",
     )

@@ -125,6 +125,25 @@ class Command(argparse.ArgumentParser):
         return options, []
 
 
+class _Help(argparse.HelpFormatter):
+    """Help no wider than the terminal, with examples that can be copied."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        title, *examples = text.split("\n  ")
+        if not examples:
+            return super()._fill_text(text, width, indent)
+        lines = [title]
+        for example in examples:
+            lines.append(" ")
+            # A shell joins the lines, but not inside of quotation marks.
+            for word in re.findall(r"(?:'[^']*'|\S)+", example):
+                if len(lines[-1]) + len(word) > width - 3:
+                    lines[-1] += " \\"
+                    lines.append("     ")
+                lines[-1] += f" {word}"
+        return "\n".join(lines)
+
+
 # At run time the class of argparse has no type parameter.
 if TYPE_CHECKING:
     Subparsers: TypeAlias = argparse._SubParsersAction[Command]
@@ -147,7 +166,7 @@ def add_command(
         description=help[0].upper() + help[1:] + ".",
         epilog=f"example:\n  {example}",
         usage=usage,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Help,
     )
     # `main` then needs no table of its own.
     parser.set_defaults(run=run)
@@ -201,8 +220,8 @@ def add_data_folder(parser: Command) -> None:
 
 def add_decoding_options(parser: Command) -> None:
     """Adds the options that override the recipe's `decoding`."""
-    parser.integer("--num-beams N", "default: the recipe's")
-    parser.number("--length-penalty A", "default: the recipe's")
+    parser.integer("--num-beams N", "default: the recipe's, or 4")
+    parser.number("--length-penalty A", "default: the recipe's, or 0.6")
     parser.integer(
         "--min-length N", "the shortest translation, in tokens (default: 0)"
     )

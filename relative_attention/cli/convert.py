@@ -283,9 +283,10 @@ def _add_opennmt_tf(systems: command.Subparsers) -> None:
         "--num-heads N", "only needed for a model without relative positions"
     )
     parser.text(
-        "--positions",
-        "the positions, if the checkpoint does not show them "
-        "(default: auto, read from the checkpoint)",
+        "--positions NAME",
+        "the positions, if the checkpoint does not show them: relative, "
+        "sinusoidal, learned, relative+sinusoidal or none (default: auto, "
+        "read from the checkpoint)",
         choices=(
             "auto",
             "relative",

@@ -24,7 +24,8 @@ def add_list(subparsers: command.Subparsers) -> None:
         subparsers,
         "list",
         _list,
-        "list recipes, with their results, studies and presets",
+        "list bundled models, with their licenses, recipes, studies and "
+        "presets",
         "relative-attention list --parameters 32768",
     )
     parser.integer(
@@ -38,18 +39,21 @@ def add_list(subparsers: command.Subparsers) -> None:
 def _list(options: argparse.Namespace) -> None:
     from relative_attention import zoo
 
-    models = zoo.zoo_models()
-    recipes = []
-    for name in zoo.zoo_recipes():
-        scores = zoo.scores_of_test_text(zoo.zoo_results(name))
-        bleu = f"{scores['bleu']:.2f}" if scores else ""
-        has_model = "yes" if name in models else ""
-        recipes.append((name, bleu, has_model, zoo.zoo_description(name)))
-    _print_table(("recipe", "BLEU", "model", "what"), recipes)
+    models = []
+    for name in zoo.zoo_models():
+        bleu = zoo.scores_of_test_text(zoo.zoo_results(name))["bleu"]
+        about = (zoo.zoo_license(name), f"{bleu:.2f}")
+        models.append((name, *about, zoo.zoo_description(name)))
+    _print_table(("model", "license", "BLEU", "what"), models)
     print(
-        "\nBLEU: on test text; model: what `translate` and the like take by "
-        "name.\n"
+        "\n`translate` and the like take these names. license: of the "
+        f"weights;\n`{zoo.RESEARCH}` is for non-commercial research and "
+        "education only. BLEU: of each\non its own test text.\n"
     )
+    names = [n for n in zoo.zoo_recipes() if n not in zoo.zoo_models()]
+    recipes = [(name, zoo.zoo_description(name)) for name in names]
+    _print_table(("recipe", "what"), recipes)
+    print("\n`train` takes these names, and those of models.\n")
     studies = [(n, zoo.study_description(n)) for n in zoo.zoo_studies()]
     _print_table(("study", "what"), studies)
     print()

@@ -395,7 +395,7 @@ def add_distill(subparsers: command.Subparsers) -> None:
         "relative-attention distill small_relative --teachers runs/a runs/b "
         "--output runs/student data.source=my.en data.target=my.de",
         "relative-attention distill [options] RECIPE --teachers MODEL "
-        "[MODEL ...] [--backward MODEL ...] [section.key=value ...]",
+        "[MODEL ...]\n    [--backward MODEL ...] [section.key=value ...]",
     )
     parser.words(
         "overrides",

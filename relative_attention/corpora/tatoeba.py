@@ -1,4 +1,4 @@
-"""Splits the archives of everyday sentences that zoo models learned from.
+"""Splits the archives of everyday sentences that bundled models learned from.
 
 An archive of www.manythings.org/anki has pairs that contributors of tatoeba.org
 wrote, under CC BY 2.0 FR. Of the pairs that are for validation and test, the

@@ -93,7 +93,7 @@ def provenance_sentence(origin: dict[str, Any]) -> str:
 def _commit() -> str | None:
     """Returns the commit of the checkout, `None` outside a checkout.
 
-    It ends with `+` if the package or the zoo has uncommitted changes.
+    It ends with `+` if the package or a recipe has uncommitted changes.
     """
     root = pathlib.Path(relative_attention.__file__).parents[1]
     # A folder above may be a checkout of something else.
@@ -261,7 +261,7 @@ def load_curve(directory: pathlib.Path | str) -> list[dict[str, float]]:
     """Returns the training curve in a run's folder.
 
     It is from `history.json`, which exists after the first validation, or from
-    `results.json`, the only one in the zoo's folders.
+    `results.json`, the only one of bundled models.
     """
     folder = find_curve(directory)
     # It is newer than `results.json` while a run is resumed.

@@ -47,7 +47,8 @@ def help_of(command, capsys):
     return capsys.readouterr().out
 
 
-def test_examples_of_all_commands_can_be_parsed(capsys):
+def test_help_fits_the_terminal_and_its_examples_run(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     commands = re.findall(r"^    (\w+)\b", help_of("", capsys), re.M)
     kinds = {
         "convert": ("tensor2tensor", "opennmt-tf"),
@@ -58,7 +59,10 @@ def test_examples_of_all_commands_can_be_parsed(capsys):
         commands += [f"{command} {name}" for name in names]
     assert len(commands) == 19
     for command in commands:
-        example = help_of(command, capsys).split("example:")[1]
+        text = help_of(command, capsys)
+        assert max(map(len, text.splitlines())) <= 80
+        # As a shell joins them.
+        example = text.split("example:")[1].replace("\\\n", "")
         lines = re.findall(r"relative-attention (.*)", example)
         assert lines, command
         for line in lines:

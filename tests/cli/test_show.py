@@ -6,6 +6,7 @@ import keras
 import pytest
 
 import relative_attention as ra
+from relative_attention.zoo import zoo_models
 from relative_attention.zoo import zoo_recipes
 from relative_attention.zoo import zoo_studies
 from tests.cli.conftest import check_refused
@@ -23,8 +24,16 @@ def test_list_is_no_wider_than_the_terminal(columns, run, monkeypatch):
     for name in zoo_recipes():
         last_word = ra.find_recipe(name).description.split()[-1]
         assert name in joined and last_word in joined
-    rows = {line.split()[0] for line in out.splitlines() if line}
-    assert set(zoo_studies()) <= rows
+    rows = [line.split()[0] for line in out.splitlines() if line]
+    assert set(zoo_studies()) <= set(rows)
+    # Those for any use come first, and recipes without weights apart.
+    models = rows[rows.index("model") : rows.index("recipe")]
+    models = [row for row in models if row in zoo_recipes()]
+    assert models == zoo_models()
+    assert models == sorted(
+        models, key=lambda name: (name[:5] == "multi", name)
+    )
+    assert joined.count(" research ") > 4 and "CC BY 2.0 FR" in joined
 
 
 # === plot ===

@@ -1,4 +1,4 @@
-"""The cards of the zoo say what the models are."""
+"""The cards of bundled models say what the models are."""
 
 import json
 import math
@@ -57,8 +57,6 @@ def test_list_has_the_scores_of_the_weights(capsys):
     lines = capsys.readouterr().out.splitlines()
     rows = {line.split()[0]: line.split() for line in lines if line}
     assert {*ra.presets(), *zoo_recipes()} <= rows.keys()
-    printed = {name: rows[name][1] for name in zoo_models()}
-    assert printed == {
-        name: f"{zoo_results(name)['scores_of_weights']['test']['bleu']:.2f}"
-        for name in zoo_models()
-    }
+    for name in zoo_models():
+        bleu = zoo_results(name)["scores_of_weights"]["test"]["bleu"]
+        assert f"{bleu:.2f}" in rows[name]

@@ -42,6 +42,19 @@ def test_source_distribution_has_its_tests(names):
     assert not [name for name in names if "__pycache__" in name]
 
 
+def test_source_distribution_has_every_tracked_file(names):
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout")
+    command = ["git", "ls-files"]
+    listed = subprocess.check_output(command, cwd=ROOT, text=True).splitlines()
+    # Weights for research only are not published.
+    assert {
+        name
+        for name in set(listed) - names
+        if not re.match(r"models/multi30k_.*\.(safetensors|model)$", name)
+    } == set()
+
+
 @pytest.fixture(scope="module")
 def metadata(archive):
     (path,) = [

@@ -56,7 +56,7 @@ def test_wheel_has_recipes_weights_types_and_pages(tmp_path, run_python):
     assert sorted(parts) == sorted(
         file.name for file in (tmp_path / page).iterdir()
     )
-    # Which sentences are in the validation and test texts of the zoo.
+    # Which sentences are in the validation and test texts of bundled models.
     hashes = package / "corpora" / "tatoeba_pairs"
     sizes = [path.stat().st_size for path in sorted(hashes.iterdir())]
     assert sizes == 2 * [12_000, 9_000]

@@ -1,4 +1,4 @@
-"""Presets: their numbers, those of tensor2tensor, and the zoo's models."""
+"""Presets: their numbers, those of tensor2tensor, and bundled models."""
 
 import keras
 import numpy as np
@@ -150,7 +150,7 @@ def test_training_of_preset_is_that_of_tensor2tensor(golden, hparams, name):
     assert hparams["optimizer_adam_epsilon"] == 1e-9
 
 
-# === Models of the zoo ===
+# === Bundled models ===
 
 NAME = "multi30k_en_de_tiny_relative"
 

@@ -1,4 +1,4 @@
-"""A name of the zoo stands wherever a folder does, after the folder."""
+"""A bundled name stands wherever a folder does, after the folder."""
 
 import shutil
 
