@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
+from relative_attention.text import split_sentences
 from tests.small_models import CLEAN
 from tests.small_models import FORMS
 
@@ -42,6 +43,47 @@ def test_blanks_are_unified_and_control_characters_removed():
     assert removed == (controls - blanks) | set("\u00ad\u200b\u2060\ufeff")
 
 
+def test_runs_of_combining_marks_are_bounded(monkeypatch):
+    lengths = []
+    normalize = unicodedata.normalize
+
+    def counted(form, text):
+        lengths.append(len(text))
+        return normalize(form, text)
+
+    monkeypatch.setattr(unicodedata, "normalize", counted)
+    for count in (30, 3_000, 60_000):
+        cleaned = ra.clean_text("e" + "\u0301\u0323" * count + "!")
+        assert cleaned == normalize("NFC", "e" + "\u0301\u0323" * 15) + "!"
+        assert ra.clean_text(cleaned) == cleaned
+    # NFC takes quadratic time on what it is given.
+    assert max(lengths) <= 32
+    # Two marks each: cut again.
+    twice = ra.clean_text("a" + "\u0344" * 30)
+    assert ra.clean_text(twice) == twice
+
+
+def test_sentences_are_found_some_characters_at_a_time(monkeypatch):
+    sentencex = pytest.importorskip("sentencex")
+    lengths = []
+    segment = sentencex.segment
+
+    def counted(language, text):
+        lengths.append(len(text))
+        return segment(language, text)
+
+    monkeypatch.setattr(sentencex, "segment", counted)
+    text = "\u3002\u3042" * 5_000
+    assert "".join(a + b for a, b in split_sentences(text, "ja")) == text
+    # Otherwise its time is quadratic.
+    assert max(lengths) <= 2_000
+    words = "I see it. " * 500
+    assert split_sentences(words, "en") == [
+        *[("I see it.", " ")] * 499,
+        ("I see it.", ""),
+    ]
+
+
 @pytest.mark.only_on("tensorflow", reason="the graph is TensorFlow's")
 def test_graph_cleans_text_the_same_way():
     import tensorflow as tf
@@ -61,6 +103,7 @@ def test_graph_cleans_text_the_same_way():
         # Marks are sorted, and composed where they then stand side by side.
         *(f"a\u0323{c}\u0301" for c in marks),
         *("".join(rng.choices(pool, k=12)) for _ in range(20_000)),
+        *(f"e{mark * 40}!" for mark in ("\u0301", "\u0301\u0323", "\u0344")),
     ]
     graph = tf.function(clean_text_in_graph)
     found = graph(tf.constant(texts)).numpy()

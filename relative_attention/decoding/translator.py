@@ -120,8 +120,8 @@ class Translator:
     Some sentences are searched for again: without the capital of the first
     word, if that was copied and is known in lowercase; with a token at least
     and without repeats, if the translation is empty or repeats itself. Where
-    the latter fails, the sentence is its own translation. Prefixes and
-    attention need each line as it is.
+    the latter fails, the first translation stays. Prefixes and attention need
+    each line as it is.
 
     Args:
         model: `Transformer` or `Ensemble`.
@@ -441,7 +441,7 @@ class Translator:
         First, a sentence whose first word was copied, as if it were a name, is
         searched for without its capital. Then, a sentence whose translation is
         empty or repeats itself is searched for with a token at least and
-        without repeats. If that fails, it is its own translation.
+        without repeats. If that fails, the first translation stays.
         """
 
         def search(texts: list[str], **more: Any) -> list[list[Translation]]:
@@ -489,10 +489,9 @@ class Translator:
             min_length=max(self.min_length, 2),
         )
         for index, results in zip(unanswered, again):
-            text, was_cut = texts[index], results[0].was_cut
-            if is_no_answer(text, results[0].text):
-                results = [Translation(clean_text(text), 0.0, was_cut=was_cut)]
-            found[index] = results
+            # Otherwise the first translation stays.
+            if not is_no_answer(texts[index], results[0].text):
+                found[index] = results
 
         for index in copied:
             if texts[index] != sentences[index]:
