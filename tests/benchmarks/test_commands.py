@@ -129,11 +129,11 @@ def test_everyday_measures_what_a_translator_changes(
 ):
     text = tmp_path / "text.en"
     text.write_text('Tom has two cats.\nA "café" is near.\n' * 4)
-    (tmp_path / "text.de").write_bytes(text.read_bytes())
+    (tmp_path / "copy.en").write_bytes(text.read_bytes())
     (tmp_path / "recipe.yaml").write_text(
-        "data: {source: text.en, target: text.de, validation_source: text.en, "
-        "validation_target: text.en, test_source: text.en, "
-        "test_target: text.en}\n"
+        "data: {source: text.en, target: copy.en, validation_source: text.en, "
+        "validation_target: copy.en, test_source: text.en, "
+        "test_target: copy.en}\n"
         "model: {preset: transformer_tiny}\ntraining: {epochs: 1}\n"
     )
     monkeypatch.setattr(ra, "load_translator", lambda _: _Echo(translate))

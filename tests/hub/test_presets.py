@@ -319,8 +319,10 @@ def test_unsupported_translator_is_refused(joined):
 def test_model_is_not_built_when_its_config_is_too_large(name, copy):
     def enlarge(content):
         backbone = content["config"].get("backbone", content)
-        backbone["config"]["num_encoder_layers"] = 1_000_000
+        backbone["config"].update(
+            num_encoder_layers=1_000, intermediate_dim=2**18
+        )
 
     change(copy / name, enlarge)
-    with pytest.raises(ra.InputError, match="cannot be those of its config|must be at most"):
+    with pytest.raises(ra.InputError, match="cannot be those of its config"):
         ra.hub.TranslationLM.from_preset(str(copy))
