@@ -92,9 +92,8 @@ class Vocabulary:
             if or_fewer and _TOO_MANY in str(error):
                 return cls(_learn(sample, size, hard_vocab_limit=False))
             raise InputError(
-                f"No vocabulary of {size} pieces can be learned from this text "
-                f"({_reason(error)}). Choose another `vocabulary.size`, or "
-                "give more text."
+                f"No vocabulary of {size} pieces can be learned from this "
+                f"text: {_reason(error)}"
             ) from error
 
     @classmethod
@@ -251,17 +250,23 @@ def _sample(lines: Iterable[str], size: int) -> list[str]:
 
 
 def _reason(error: RuntimeError) -> str:
-    """Returns the cause of a SentencePiece error, in plain words if known.
+    """Returns the cause of a SentencePiece error and the way out, if known.
 
     Other errors are returned unchanged.
     """
     text = str(error)
     if "sentences_.empty" in text:
-        return "there is no text"
+        return "it is empty."
     if too_large := re.search(r"value <= (\d+)", text):
-        return f"it holds at most {too_large[1]}"
+        return (
+            f"it holds at most {too_large[1]}. Choose a smaller "
+            "`vocabulary.size`, or give more text."
+        )
     if too_small := re.search(r"required_chars\. \d+ vs (\d+)", text):
-        return f"its characters and the special pieces are {too_small[1]}"
+        return (
+            f"its characters and the special pieces alone are {too_small[1]}. "
+            f"`vocabulary.size` must be at least {too_small[1]}."
+        )
     return text.strip().split("\n")[-1]
 
 

@@ -72,6 +72,9 @@ def beam_search(
     `max_length` if that is less. A translation does not depend on the other
     sentences in the batch.
 
+    Id 0, which is padding, may be within a result, as in tensor2tensor. Without
+    it, results with other ids may be the same text.
+
     In tensor2tensor the length limit, and with several results the end of the
     search, depend on the whole batch.
 
@@ -89,8 +92,10 @@ def beam_search(
             Defaults to `50`.
         num_results: int. Translations per sentence, at most `num_beams`.
             Defaults to `1`.
-        max_length: int. The longest translation of any source, in tokens.
-            Defaults to `None`, only limited by `max_extra_length`.
+        max_length: int. The longest translation of any source, in tokens. If
+            it stops the search, the best of the hypotheses that ended is the
+            result, even an empty text. Defaults to `None`, only limited by
+            `max_extra_length`.
         min_length: int. The shortest translation, in tokens, including the end
             of sentence; the longest length takes precedence. Defaults to `0`.
         target_prefix: int array `(B, P)`, padded with id 0: the tokens that

@@ -63,6 +63,9 @@ def sample(
     sentences in the batch. The batch only affects the rounding of logits: if
     two sums are equal to about 1e-6, which is rare, either may be drawn.
 
+    Id 0, which is padding, may be drawn within a result. Without it, results
+    with other ids may be the same text.
+
     Args:
         model: `Transformer` or `Ensemble`.
         source_token_ids: int array `(B, S)`, each row ending with id 1 and

@@ -530,8 +530,9 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
                 of the translations, `"decoder_text"`. Without a preprocessor,
                 inputs of `TranslationBackbone`.
             max_length: int. The longest translation, in tokens, including its
-                end; only with a preprocessor. Defaults to `None`, only limited
-                by `max_extra_length`.
+                end; only with a preprocessor. If it stops the search, a
+                translation that ended early may be the best, even an empty one.
+                Defaults to `None`, only limited by `max_extra_length`.
             stop_token_ids: `"auto"`, the end of sentence, the only one.
             strip_prompt: bool. Whether to remove the given beginnings from the
                 translations; only with a preprocessor. Defaults to `False`.

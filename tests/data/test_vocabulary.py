@@ -1,5 +1,7 @@
 """SentencePiece vocabularies, of this package and of others."""
 
+import re
+
 import numpy as np
 import pytest
 import sentencepiece
@@ -106,16 +108,24 @@ def test_error_when_the_model_has_other_ids():
 
 
 def test_error_when_the_size_does_not_suit_the_text():
-    for lines, size, reason in (
-        (TEXT, 100_000, r"it holds at most \d+"),
-        (TEXT, 260, "its characters and the special pieces are 2"),
-        (["", ""], 300, "there is no text"),
-    ):
-        message = (
-            f"^No vocabulary of {size} pieces .*{reason}.*`vocabulary.size`"
-        )
-        with pytest.raises(InputError, match=message):
+    def error(lines, size):
+        with pytest.raises(InputError) as raised:
             Vocabulary.train(lines, size)
+        message = str(raised.value)
+        start = f"No vocabulary of {size} pieces can be learned from this text:"
+        assert message.startswith(start)
+        return message
+
+    assert error(["", ""], 300).endswith(": it is empty.")
+    message = error(TEXT, 260)
+    assert "its characters and the special pieces alone are 2" in message
+    least = int(re.search(r"must be at least (\d+)\.$", message)[1])
+    assert len(Vocabulary.train(TEXT, least)) == least
+    assert f"must be at least {least}." in error(TEXT, least - 1)
+    message = error(TEXT, 100_000)
+    most = int(re.search(r"it holds at most (\d+)\. Choose", message)[1])
+    assert len(Vocabulary.train(TEXT, most)) == most
+    assert message.endswith("a smaller `vocabulary.size`, or give more text.")
 
 
 def test_arguments_of_another_type_are_named():
