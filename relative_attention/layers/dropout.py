@@ -51,8 +51,7 @@ class Dropout(keras.layers.Dropout):
     """
 
     def call(self, inputs: Tensor, training: bool | None = False) -> Tensor:
-        # The rate first: with `keras.RematScope`, JAX does not know the other.
-        if self.rate == 0 or not training:
+        if not self._drops(training):
             return inputs
         if self.noise_shape is not None:
             with replica_seeds(self.seed_generator) as seed:
@@ -73,7 +72,18 @@ class Dropout(keras.layers.Dropout):
         Returns:
             Function that returns `Kept`; or `None` if nothing is dropped.
         """
-        return None if self.rate == 0 or not training else self._draw()
+        return self._draw() if self._drops(training) else None
+
+    def _drops(self, training: bool | None) -> bool:
+        # The rate first: with `keras.RematScope`, JAX does not know the other.
+        try:
+            return self.rate != 0 and bool(training)
+        except TypeError as error:
+            raise ValueError(
+                "`training` must be True or False where something is dropped. "
+                "On JAX, `keras.RematScope` hides which it is. Use "
+                '`implementation="recompute"` in its place.'
+            ) from error
 
     def _draw(self) -> DrawKept:
         scale = 1 / (1 - self.rate)

@@ -202,10 +202,13 @@ def test_scope_of_rematerialization_may_hide_if_it_is_training(
         layer = self_attention(implementation)
         feed_forward = ra.FeedForward(D)
         feed_forward.build((None, None, D))
+        dropout = ra.layers.Dropout(0.1)
     gradient = jax.grad(
         lambda x: ops.sum(feed_forward(layer(x, training=True), training=True))
     )
     assert np.isfinite(gradient(x)).all()
+    with pytest.raises(ValueError, match="`keras.RematScope` hides which"):
+        dropout(x, training=True)
 
 
 @pytest.mark.parametrize("encoding", ["relative", "t5"])
