@@ -45,6 +45,7 @@ from relative_attention.layers.positions.relative import new_draws
 from relative_attention.ops.attention import masked_softmax
 from relative_attention.ops.attention import plain_product
 from relative_attention.ops.attention import softmax_over_keys
+from relative_attention.ops.backend import finds_shapes
 from relative_attention.ops.backend import sizes
 from relative_attention.ops.dropout import DrawKept
 from relative_attention.ops.dropout import drop
@@ -52,6 +53,7 @@ from relative_attention.ops.long_attention import Block
 from relative_attention.ops.long_attention import is_long
 from relative_attention.ops.long_attention import long_attention
 from relative_attention.ops.long_attention import long_relative_attention
+from relative_attention.ops.masks import as_bool
 from relative_attention.ops.masks import check_flags
 from relative_attention.ops.masks import check_mask
 from relative_attention.ops.masks import check_padding_mask
@@ -168,7 +170,10 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
             self.dropout, seed=seed, dtype=self.dtype_policy
         )
 
-    def compute_output_shape(self, inputs_shape: Shape, **_: Shape) -> Shape:
+    # Keras passes the shapes of all inputs, by position or by name.
+    def compute_output_shape(
+        self, inputs_shape: Shape, *_: Shape, **__: Shape
+    ) -> Shape:
         return (*inputs_shape[:-1], self.output_dim or inputs_shape[-1])
 
     def get_config(self) -> dict[str, Any]:
@@ -413,9 +418,9 @@ class SelfAttention(MultiHeadLayer):
 
     Call arguments:
         inputs: float tensor `(B, T, D)`.
-        attention_mask: bool tensor, or int tensor of zeros and ones, broadcast
-            to `(B, T, T)`, or with an axis of heads to `(B, N, T, T)`. `True`
-            and `1` = may attend.
+        attention_mask: bool tensor, or tensor of zeros and ones, broadcast to
+            `(B, T, T)`, or with an axis of heads to `(B, N, T, T)`. `True` and
+            `1` = may attend.
         use_causal_mask: bool. Whether a query attends only to its own and
             earlier positions. Defaults to `False`.
         return_attention_scores: bool. Also return the scores, before dropout.
@@ -754,9 +759,9 @@ class RelativeSelfAttention(OneEncodingAttention):
 
     Call arguments:
         inputs: float tensor `(B, T, D)`.
-        attention_mask: bool tensor, or int tensor of zeros and ones, broadcast
-            to `(B, T, T)`, or with an axis of heads to `(B, N, T, T)`. `True`
-            and `1` = may attend.
+        attention_mask: bool tensor, or tensor of zeros and ones, broadcast to
+            `(B, T, T)`, or with an axis of heads to `(B, N, T, T)`. `True` and
+            `1` = may attend.
         use_causal_mask: bool. Whether a query attends only to its own and
             earlier positions. Defaults to `False`.
         return_attention_scores: bool. Also return the scores, before dropout.
@@ -867,9 +872,9 @@ class RelativeGlobalAttention(OneEncodingAttention):
 
     Call arguments:
         inputs: float tensor `(B, T, D)`.
-        attention_mask: bool tensor, or int tensor of zeros and ones, broadcast
-            to `(B, T, T)`, or with an axis of heads to `(B, N, T, T)`. `True`
-            and `1` = may attend.
+        attention_mask: bool tensor, or tensor of zeros and ones, broadcast to
+            `(B, T, T)`, or with an axis of heads to `(B, N, T, T)`. `True` and
+            `1` = may attend.
         use_causal_mask: bool. Like `causal`, for this call. Defaults to
             `False`.
         return_attention_scores: bool. Also return the scores, before dropout.
@@ -969,8 +974,8 @@ class CrossAttention(MultiHeadLayer):
     Call arguments:
         inputs: float tensor `(B, T, D)`, the target side.
         encoder_outputs: float tensor `(B, S, D)`.
-        padding_mask: bool tensor, or int tensor of zeros and ones, `(B, S)`.
-            `True` and `1` = real token.
+        padding_mask: bool tensor, or tensor of zeros and ones, `(B, S)`. `True`
+            and `1` = real token.
         return_attention_scores: bool. Also return the scores, before dropout.
             Defaults to `False`.
         training: bool. Whether dropout is active.
@@ -1133,5 +1138,8 @@ class CrossAttention(MultiHeadLayer):
         ):
             if mask is not None:
                 check_padding_mask(name, mask, *shape[:2])
-                masks.append(ops.expand_dims(ops.cast(mask, "bool"), (1, 2)))
-        return functools.reduce(ops.logical_and, masks) if masks else None
+                masks.append(mask)
+        if not masks or finds_shapes():
+            return None
+        mask = functools.reduce(ops.logical_and, map(as_bool, masks))
+        return ops.expand_dims(mask, (1, 2))

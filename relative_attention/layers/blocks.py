@@ -94,7 +94,10 @@ class TransformerBlock(TracedLayer):
         for name, layer in sublayers.items():
             setattr(self, name, layer)
 
-    def compute_output_shape(self, inputs_shape: Shape, **_: Shape) -> Shape:
+    # Keras passes the shapes of all inputs, by position or by name.
+    def compute_output_shape(
+        self, inputs_shape: Shape, *_: Shape, **__: Shape
+    ) -> Shape:
         return inputs_shape
 
     def get_config(self) -> dict[str, Any]:
@@ -185,9 +188,9 @@ class TransformerEncoderBlock(TransformerBlock):
 
     Call arguments:
         inputs: float tensor `(B, T, D)`.
-        attention_mask: bool tensor, or int tensor of zeros and ones, broadcast
-            to `(B, T, T)`, or with an axis of heads to `(B, N, T, T)`. `True`
-            and `1` = may attend.
+        attention_mask: bool tensor, or tensor of zeros and ones, broadcast to
+            `(B, T, T)`, or with an axis of heads to `(B, N, T, T)`. `True` and
+            `1` = may attend.
         return_attention_scores: bool. Also return the scores. Defaults to
             `False`.
         training: bool. Whether dropout is active.
@@ -271,8 +274,8 @@ class TransformerDecoderBlock(TransformerBlock):
     Call arguments:
         inputs: float tensor `(B, T, D)`.
         encoder_outputs: float tensor `(B, S, D)`.
-        source_padding_mask: bool tensor, or int tensor of zeros and ones,
-            `(B, S)`. `True` and `1` = real token.
+        source_padding_mask: bool tensor, or tensor of zeros and ones, `(B, S)`.
+            `True` and `1` = real token.
         return_attention_scores: bool. Also return the scores. Defaults to
             `False`.
         training: bool. Whether dropout is active.

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 from typing import Any
 from typing import Unpack
 
@@ -48,8 +49,8 @@ def draw_as_matrix(
     return draw
 
 
-class Int8Layer(keras.layers.Layer):
-    """A mixin for subclasses of Keras' layers, to quantize them to int8."""
+class QuantizableLayer(keras.layers.Layer):
+    """A mixin for subclasses of Keras' layers, which quantize as these do."""
 
     def quantize(
         self,
@@ -58,11 +59,6 @@ class Int8Layer(keras.layers.Layer):
         config: Any = None,
     ) -> None:
         check_keras_quantizes()
-        if mode != "int8":
-            # `keras.Model.quantize` turns this error into a warning.
-            raise NotImplementedError(
-                f'`mode` must be "int8". Received: mode={mode!r}.'
-            )
         # Keras refuses subclasses of its layer, unless told not to.
         super().quantize(mode, type_check=False, config=config)
 
@@ -86,6 +82,22 @@ class SublayerMaker(keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         self._quantized_layers = quantized_layers or {}
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            try:
+                # PyTorch's modules look up their attributes here.
+                if keras.backend.backend() == "torch":
+                    return super().__getattr__(name)
+                return super().__getattribute__(name)
+            except AttributeError as error:
+                if name.endswith("_dense") and not self.__dict__.get("built"):
+                    raise AttributeError(
+                        f"`{name}` is made when the layer is built. Call the "
+                        f"`{type(self).__name__}`, or its `build`, first."
+                    ) from error
+                raise
 
     def sublayer_arguments(self, name: str) -> dict[str, Any]:
         """Returns the arguments of a sublayer that tell its dtypes.
@@ -119,7 +131,7 @@ class SublayerMaker(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
-class HeadProjection(Int8Layer, keras.layers.EinsumDense):
+class HeadProjection(QuantizableLayer, keras.layers.EinsumDense):
     """`keras.layers.EinsumDense`, computed as one matrix product.
 
     It has the same kernel and gives the same numbers. On TensorFlow the
@@ -131,8 +143,8 @@ class HeadProjection(Int8Layer, keras.layers.EinsumDense):
     equation contracts must be the last of the inputs and the first of the
     kernel, in the same order.
 
-    `quantize("int8")` and `enable_lora` are Keras' own. An int8 layer uses
-    Keras' product; adapters are added to the kernel before the product.
+    `quantize` and `enable_lora` are Keras' own. A quantized layer uses Keras'
+    product; adapters are added to the kernel before the product.
     """
 
     def build(self, input_shape: Shape) -> None:

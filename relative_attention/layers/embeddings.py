@@ -12,12 +12,13 @@ from relative_attention.argument_checks import checked_int
 from relative_attention.argument_checks import checked_positive
 from relative_attention.layers.arguments import EmbeddingArguments
 from relative_attention.layers.arguments import LayerArguments
-from relative_attention.layers.dense import Int8Layer
+from relative_attention.layers.dense import QuantizableLayer
 from relative_attention.layers.dense import width_spec
 from relative_attention.ops.backend import known_values
 from relative_attention.ops.backend import matmul
 from relative_attention.ops.backend import sizes
 from relative_attention.ops.backend import static_shape
+from relative_attention.ops.backend import widened
 from relative_attention.ops.masks import padding_mask
 from relative_attention.tensor_type import Shape
 from relative_attention.tensor_type import Tensor
@@ -28,7 +29,7 @@ _NUM_SPACES = 32
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
-class TokenEmbedding(Int8Layer, keras.layers.Embedding):
+class TokenEmbedding(QuantizableLayer, keras.layers.Embedding):
     """Rows of a matrix by token id, scaled by `sqrt(D)`; id 0 is zero.
 
     As in tensor2tensor, initial values are normal with standard deviation
@@ -36,9 +37,8 @@ class TokenEmbedding(Int8Layer, keras.layers.Embedding):
     the zero vector, and `logits` multiplies by the same matrix unscaled and
     without bias.
 
-    `quantize("int8")` and `enable_lora` are Keras' own. Each row of an int8
-    matrix has a scale, by which embeddings and logits are divided; the inputs
-    of `logits` are not quantized. `matrix` returns the matrix with adapters and
+    `quantize`, to int8 or int4, and `enable_lora` are Keras' own. The inputs of
+    `logits` are not quantized. `matrix` returns the matrix with adapters and
     scales applied.
 
     Args:
@@ -169,14 +169,40 @@ class TokenEmbedding(Int8Layer, keras.layers.Embedding):
         """Computes the rows of `matrix` that `read` takes from a weight."""
         rows = read(self._embeddings)
         if self.quantization_mode is not None:
-            scales = ops.convert_to_tensor(read(self.embeddings_scale))
-            rows = ops.cast(rows, scales.dtype) / scales[..., None]
+            rows = self._with_scales(rows, read)
         if self.lora_enabled:
-            adapters = read(self.lora_embeddings_a)
+            # Keras' adapters are float32, whatever the dtype of the matrix.
+            rows = widened(rows)
+            first, second = (
+                ops.cast(adapter, rows.dtype)
+                for adapter in (
+                    read(self.lora_embeddings_a),
+                    self.lora_embeddings_b,
+                )
+            )
             rows = rows + (self.lora_alpha / self.lora_rank) * matmul(
-                adapters, self.lora_embeddings_b
+                first, second
             )
         return rows
+
+    def _with_scales(
+        self, rows: Tensor, read: Callable[[keras.Variable], Tensor]
+    ) -> Tensor:
+        """Returns the floats that quantized rows stand for."""
+        scales = ops.convert_to_tensor(read(self.embeddings_scale))
+        if self.quantization_mode == "int4":
+            rows = keras.quantizers.unpack_int4(
+                ops.convert_to_tensor(rows), self.hidden_dim, axis=-1
+            )
+        rows = ops.cast(rows, scales.dtype)
+        if len(scales.shape) < len(rows.shape):
+            return rows / scales[..., None]
+        # A scale and a zero for each group of columns.
+        groups = ops.cast(self.g_idx, "int32")
+        zeros = ops.take(read(self.embeddings_zero), groups, axis=-1)
+        return (rows - ops.cast(zeros, scales.dtype)) * ops.take(
+            scales, groups, axis=-1
+        )
 
     def _check_ids(self, inputs: Tensor) -> None:
         """Raises `ValueError` for ids that the vocabulary does not have."""
@@ -291,8 +317,9 @@ class SinusoidalPositions(keras.layers.Layer):
             hidden_dim: int. Number of columns `D`.
 
         Returns:
-            float32 tensor `(T, D)`.
+            Float tensor `(T, D)`, float32 also in half precision.
         """
+        dtype = "float64" if self.compute_dtype == "float64" else "float32"
         # Column c of either half has the angle position * w_c, with
         # w_c = max_wavelength^(-c / (D / 2 - 1)), from c = 0.
         num_timescales = hidden_dim // 2
@@ -300,9 +327,9 @@ class SinusoidalPositions(keras.layers.Layer):
             num_timescales - 1, 1
         )
         frequencies = ops.exp(
-            ops.arange(num_timescales, dtype="float32") * -log_increment
+            ops.arange(num_timescales, dtype=dtype) * -log_increment
         )
-        angles = ops.cast(positions, "float32")[:, None] * frequencies[None]
+        angles = ops.cast(positions, dtype)[:, None] * frequencies[None]
         encodings = ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=1)
         return ops.pad(encodings, ((0, 0), (0, hidden_dim % 2)))
 

@@ -18,7 +18,9 @@ from relative_attention.layers.attention import OneEncodingAttention
 from relative_attention.layers.positions.relative import RelationTables
 from relative_attention.ops.attention import label_context
 from relative_attention.ops.attention import label_logits
+from relative_attention.ops.backend import finds_shapes
 from relative_attention.ops.backend import known_values
+from relative_attention.ops.backend import sizes
 from relative_attention.ops.dropout import DrawKept
 from relative_attention.ops.masks import check_flags
 from relative_attention.ops.masks import same_size
@@ -108,9 +110,9 @@ class RelationAwareSelfAttention(OneEncodingAttention):
         relations: int tensor `(T, T)`, or `(B, T, T)` for a graph each: the
             label, in `[0, R)` or `no_relation`, of the edge from each query
             (row) to each key (column). Padded nodes may have any label.
-        attention_mask: bool tensor, or int tensor of zeros and ones, broadcast
-            to `(B, T, T)`, or with an axis of heads to `(B, N, T, T)`. `True`
-            and `1` = may attend.
+        attention_mask: bool tensor, or tensor of zeros and ones, broadcast to
+            `(B, T, T)`, or with an axis of heads to `(B, N, T, T)`. `True` and
+            `1` = may attend.
         use_causal_mask: bool. Whether a node attends only to itself and those
             before it. Defaults to `False`.
         return_attention_scores: bool. Also return the scores, before dropout.
@@ -232,6 +234,10 @@ class RelationAwareSelfAttention(OneEncodingAttention):
         draw_kept: DrawKept | None = None,
     ) -> AttentionTerms:
         self._check_relations(inputs.shape, relations)
+        if finds_shapes():
+            # Whose size may be known, beside an unknown number of nodes.
+            length = sizes(inputs)[1]
+            relations = ops.zeros((length, length), "int32")
         query, key, value, _ = self._project(inputs)
         edges = self._one_hot(relations)
         return self._attend(query, key, value, mask, draw_kept, edges)

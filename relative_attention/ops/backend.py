@@ -118,6 +118,17 @@ def known_values(tensor: Tensor) -> "np.ndarray | None":
         return None
 
 
+def finds_shapes() -> bool:
+    """Returns whether Keras calls a layer for the shapes of its outputs alone.
+
+    A mask does not change them. Beside sizes that are not known, one of a known
+    size may be an error then.
+    """
+    # Only a scope knows which scope it is in.
+    with keras.SymbolicScope() as scope:
+        return scope.original_scope is not None
+
+
 def is_half(tensor: Tensor) -> bool:
     """Returns whether a tensor is in float16 or bfloat16."""
     dtype = keras.backend.standardize_dtype(tensor.dtype)

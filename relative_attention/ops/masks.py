@@ -6,10 +6,13 @@ from typing import Any
 import keras
 from keras import ops
 
+from relative_attention.ops.backend import finds_shapes
 from relative_attention.ops.backend import known_values
 from relative_attention.tensor_type import Tensor
 
 PADDING_ID = 0
+# What Keras puts for sizes that are not known, on PyTorch, to find shapes.
+_STAND_INS = frozenset((83, 89))
 # Far below any logit, yet finite: a row of -inf would make softmax nan.
 MASKED_LOGIT = -1e9
 
@@ -59,22 +62,39 @@ def merge_masks(
 
     Returns:
         Bool tensor that broadcasts to `(B, N, T, T)`, or `None` if every query
-        may attend to every key.
+        may attend to every key, or only shapes are looked for.
     """
+    if finds_shapes():
+        return None
     masks = []
     if attention_mask is not None:
-        mask = ops.cast(attention_mask, "bool")
+        mask = as_bool(attention_mask)
         while len(mask.shape) < 3:
             mask = ops.expand_dims(mask, 0)
         is_of_all_heads = len(mask.shape) == 3
         masks.append(ops.expand_dims(mask, 1) if is_of_all_heads else mask)
     if padding_mask is not None:
-        padding = ops.cast(padding_mask, "bool")
-        masks.append(ops.expand_dims(padding, (1, 2)))
+        masks.append(ops.expand_dims(as_bool(padding_mask), (1, 2)))
     if is_causal:
         positions = ops.arange(length, dtype="int32")
         masks.append(causal_mask(positions, positions)[None, None])
     return functools.reduce(ops.logical_and, masks) if masks else None
+
+
+def as_bool(mask: Tensor) -> Tensor:
+    """Casts a mask of zeros and ones to bool.
+
+    Args:
+        mask: bool, int or float tensor, see `check_mask`.
+    """
+    mask = ops.convert_to_tensor(mask)
+    if keras.backend.is_float_dtype(
+        keras.backend.standardize_dtype(mask.dtype)
+    ):
+        # A graph cannot refuse other numbers. In a mask that is added to
+        # logits, 0 means the opposite.
+        return ops.equal(mask, 1)
+    return ops.cast(mask, "bool")
 
 
 def hide_masked(logits: Tensor, mask: Tensor) -> Tensor:
@@ -100,16 +120,15 @@ def check_mask(name: str, mask: Tensor) -> tuple[int | None, ...]:
 
     Args:
         name: string. The name of the argument, for the message.
-        mask: bool tensor, or int tensor of zeros and ones, as KerasHub makes
-            them. `True` or `1` = may attend, or real token.
+        mask: bool tensor, or int or float tensor of zeros and ones. `True` or
+            `1` = may attend, or real token.
 
     Returns:
         The shape of the mask; `None` for sizes that are not known.
 
     Raises:
-        ValueError: if it has another dtype, such as an additive mask, or holds
-            other integers (checked if values are known, so not inside a
-            compiled function).
+        ValueError: if it holds other numbers, such as an additive mask (checked
+            if values are known, so not inside a compiled function).
     """
     if not hasattr(mask, "dtype"):
         mask = ops.convert_to_tensor(mask)
@@ -117,20 +136,21 @@ def check_mask(name: str, mask: Tensor) -> tuple[int | None, ...]:
     dtype = keras.backend.standardize_dtype(mask.dtype)
     if dtype == "bool":
         return shape
-    if "int" not in dtype:
-        raise ValueError(
-            f"`{name}` must be bool, or integers 0 and 1; True and 1 mean "
-            f"that a token may be attended to. Received: {dtype} of "
-            f"shape {shape}. For a mask that is added to logits "
-            "(0 and large negative numbers), pass `mask == 0`. Keys and "
-            "values are not passed here."
-        )
     values = known_values(mask)
-    if values is not None and ((values < 0) | (values > 1)).any():
-        wrong = values[(values < 0) | (values > 1)][0]
-        raise ValueError(
-            f"`{name}` must be bool, or integers 0 and 1. Received: {wrong}. "
+    if values is None:
+        return shape
+    wrong = values[(values != 0) & (values != 1)]
+    if wrong.size:
+        way_out = (
             "For token ids, pass `token_ids != 0`."
+            if "int" in dtype
+            else "For a mask that is added to logits (0 and large negative "
+            "numbers), pass `mask == 0`. Keys and values are not passed here."
+        )
+        raise ValueError(
+            f"`{name}` must be bool, or zeros and ones; True and 1 mean that "
+            f"a token may be attended to. Received: {wrong[0]}, in {dtype} of "
+            f"shape {shape}. {way_out}"
         )
     return shape
 
@@ -174,6 +194,8 @@ def check_padding_mask(
 def same_size(size: int | Tensor | None, other: int | Tensor | None) -> bool:
     """Returns whether two sizes are the same, as far as they are known."""
     # In a graph a size may be a tensor, whose value is not known yet.
-    return not (isinstance(size, int) and isinstance(other, int)) or (
-        size == other
+    if not (isinstance(size, int) and isinstance(other, int)):
+        return True
+    return size == other or (
+        finds_shapes() and not _STAND_INS.isdisjoint((size, other))
     )

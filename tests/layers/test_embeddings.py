@@ -50,6 +50,45 @@ def test_id_outside_the_vocabulary_is_refused(token_id):
             embedding(ids)
 
 
+@pytest.mark.int8
+@pytest.mark.parametrize("mode", ["int8", "int4/-1", "int4/3"])
+def test_quantized_rows_are_those_of_keras(layer, mode):
+    of_keras = keras.layers.Embedding(V, D)
+    of_keras.build((None, None))
+    of_keras.set_weights(layer.get_weights())
+    mode, _, block_size = mode.partition("/")
+    config = None
+    if block_size:
+        config = keras.quantizers.Int4QuantizationConfig(
+            block_size=int(block_size)
+        )
+    for embedding in (layer, of_keras):
+        embedding.quantize(mode, config=config)
+    matrix = np.array(of_keras(np.arange(V)))
+    np.testing.assert_allclose(layer.matrix(), matrix, rtol=1e-6)
+    logits = layer.logits(np.eye(D, dtype="float32"))
+    np.testing.assert_allclose(logits, matrix.T, rtol=1e-6)
+    expected = matrix[IDS] * (IDS != 0)[..., None] * np.sqrt(D)
+    np.testing.assert_allclose(layer(IDS), expected, rtol=1e-6)
+
+
+@pytest.mark.only_on("tensorflow", "torch", reason="JAX rounds to float32")
+def test_adapters_keep_float64(rng):
+    layer = TokenEmbedding(V, D, dtype="float64")
+    layer.build((None, None))
+    layer.enable_lora(2)
+    # Keras makes adapters in float32.
+    adapters = [rng.normal(size=shape) for shape in ((V, 2), (2, D))]
+    for variable, value in zip(layer.trainable_weights, adapters):
+        variable.assign(value)
+        value[:] = keras.ops.convert_to_numpy(variable)
+    table = keras.ops.convert_to_numpy(layer._embeddings) + np.matmul(*adapters)
+    expected = table[IDS] * (IDS != 0)[..., None] * np.sqrt(D)
+    for result, wanted in ((layer(IDS), expected), (layer.matrix(), table)):
+        result = keras.ops.convert_to_numpy(result)
+        np.testing.assert_allclose(result, wanted, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("case", range(10))
 def test_outputs_are_tensor2tensors(golden, case):
     golden = golden("A6_timing_signal")
@@ -60,6 +99,21 @@ def test_outputs_are_tensor2tensors(golden, case):
     np.testing.assert_allclose(
         result, golden[f"case{case}/x_plus_signal"], rtol=1e-5, atol=1e-5
     )
+
+
+@pytest.mark.only_on("tensorflow", "torch", reason="JAX rounds to float32")
+def test_sines_keep_float64():
+    start, wavelengths = 5_000, 10_000 ** np.array([0, 0.5, 1])
+    angles = (start + np.arange(T))[:, None] / wavelengths
+    expected = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    layer = SinusoidalPositions(dtype="float64")
+    outputs = keras.ops.convert_to_numpy(
+        layer(np.zeros((1, T, D)), start_position=start)
+    )
+    assert not outputs[0, :, 6:].any()
+    # The rounding of the largest angle.
+    bound = 4 * np.finfo("float64").eps * start
+    np.testing.assert_allclose(outputs[0, :, :6], expected, atol=bound, rtol=0)
 
 
 LENGTH = 11

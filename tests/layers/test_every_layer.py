@@ -161,6 +161,10 @@ def test_layer_is_saved_and_trained(name, rng, tmp_path):
     arguments = {"return_attention_scores": True} if takes_scores else {}
     expected = layer(*arrays, **arguments)
     assert layer.supports_masking == (name != "TokenEmbedding")
+    # Keras passes the shapes of two inputs by position.
+    outputs = expected[0] if takes_scores else expected
+    shapes = (array.shape for array in arrays)
+    assert layer.compute_output_shape(*shapes) == outputs.shape
     paths = {weight.path for weight in layer.trainable_weights}
     assert len(paths) == len(layer.trainable_weights) == num_weights
 
@@ -200,19 +204,28 @@ def test_layer_is_saved_and_trained(name, rng, tmp_path):
 # From layers with nothing to quantize, such as dropout.
 @pytest.mark.filterwarnings("ignore:Layer .* a `quantize")
 @pytest.mark.int8
-@EVERY_LAYER
-def test_int8_layer_is_loaded_again(name, rng, tmp_path):
+@pytest.mark.parametrize(
+    "name, mode",
+    [
+        *((name, "int8") for name in LAYERS),
+        *((name, "int4") for name in ("FeedForward", "CrossAttention")),
+        ("TokenEmbedding", "int4"),
+    ],
+)
+def test_quantized_layer_is_loaded_again(name, mode, rng, tmp_path):
     arrays = make_inputs(name, rng)
     symbols = [
         keras.Input(array.shape[1:], dtype=array.dtype.name) for array in arrays
     ]
     model = keras.Model(symbols, make_layer(name)(*symbols))
     before = model(arrays)
-    # Not the default, so that the config must be saved, too.
+    # Not the defaults, so that the config must be saved, too.
     model.quantize(
         config=keras.quantizers.Int8QuantizationConfig(
             activation_quantizer=None
         )
+        if mode == "int8"
+        else keras.quantizers.Int4QuantizationConfig(block_size=4)
     )
     expected = model(arrays)
     dtypes = [weight.dtype for weight in model.weights]
@@ -430,6 +443,19 @@ def test_wrong_rank_or_width_is_refused_by_keras(name, rng):
         shapes = [(None, None, None)] * len(arrays)
         with pytest.raises(ValueError, match="last axis of `inputs` must have"):
             make_layer(name).build(*shapes)
+
+
+@pytest.mark.parametrize("name", ["FeedForward", "RelativeSelfAttention"])
+def test_sublayer_of_a_layer_that_is_not_built_is_refused(name):
+    layer = make_layer(name)
+    with pytest.raises(AttributeError) as error:
+        layer.output_dense.enable_lora(2)
+    assert str(error.value) == (
+        "`output_dense` is made when the layer is built. Call the "
+        f"`{name}`, or its `build`, first."
+    )
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        layer.nothing  # noqa: B018
 
 
 POSITIVE, RATE = "a positive int", "a rate in [0, 1)"

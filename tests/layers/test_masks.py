@@ -133,6 +133,7 @@ def test_mask_may_be_integers_and_have_an_axis_of_heads(rng, inputs, name):
     for same in (
         mask.astype("int32"),
         mask.astype("uint8"),
+        mask.astype("float32"),
         mask[:, None],
         np.repeat(mask[:, None], N, axis=1),
     ):
@@ -145,8 +146,8 @@ def test_wrong_mask_is_refused_with_the_way_out(inputs, name):
     with pytest.raises(ValueError) as error:
         call(inputs, np.triu(np.full((T, T), -1e9, "float32"), 1))
     assert (
-        "`attention_mask` must be bool, or integers 0 and 1; True and 1 "
-        "mean that a token may be attended to. Received: float"
+        "`attention_mask` must be bool, or zeros and ones; True and 1 mean "
+        "that a token may be attended to. Received: -1000000000.0, in float"
     ) in str(error.value)
     assert "pass `mask == 0`" in str(error.value)
     for shape in [(B, T), (B, 2, T, T)]:
@@ -181,11 +182,23 @@ def test_wrong_mask_of_a_functional_model_is_refused_in_the_same_words():
     assert "compute_output_spec" not in str(error.value)
 
 
+@pytest.mark.parametrize("name", LAYERS)
+def test_mask_of_known_size_fits_inputs_of_unknown_size(rng, inputs, name):
+    _, call = build(name)
+    mask = rng.random((1, T, T)) < 0.7
+    if name == "cross":
+        mask = IS_REAL
+    symbols = keras.Input((None, D), batch_size=B)
+    model = keras.Model(symbols, call(symbols, mask.astype("float32")))
+    for result, expected in zip(model(inputs), call(inputs, mask)):
+        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-6)
+
+
 def test_padding_mask_of_the_source_is_checked(inputs):
     layer, _ = build("cross")
     source = inputs[:, :S]
     with pytest.raises(ValueError, match="`padding_mask` must be bool"):
-        layer(inputs, source, padding_mask=np.ones((B, S), "float32"))
+        layer(inputs, source, padding_mask=np.full((B, S), 0.5))
     for name, shape in (
         ("padding_mask", (B, 4)),
         ("encoder_outputs_mask", (1, S)),
@@ -205,7 +218,7 @@ def test_padding_mask_of_the_source_is_checked(inputs):
         ) in str(error.value)
     block = decoder_block()
     with pytest.raises(ValueError, match="`source_padding_mask` must be bool"):
-        block(inputs, inputs, source_padding_mask=np.ones((B, T), "float32"))
+        block(inputs, inputs, source_padding_mask=np.full((B, T), -1e9))
 
 
 # === The masks of Keras ===
