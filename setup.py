@@ -98,6 +98,7 @@ LINT = [
     "pyright>=1.1.411",
     "ruff>=0.17.5",
     "types-PyYAML",
+    "types-defusedxml",
     "types-tabulate",
 ]
 RELEASE = ["build>=1.3", "twine>=6.2"]
@@ -135,6 +136,7 @@ setuptools.setup(
     # - safetensors 0.6.2: tensors in the order of their offsets.
     # - tensorflow-text is of one TensorFlow each, which it chooses.
     install_requires=[
+        "defusedxml>=0.7.1",
         "keras>=3.10",
         "keras-nlp>=0.21.1",
         "numpy>=2.0.2",

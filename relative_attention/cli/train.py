@@ -4,16 +4,22 @@ import argparse
 import os
 import pathlib
 import re
+import shlex
 import signal
 import threading
+from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 
 import relative_attention as ra
 from relative_attention.cli import command
+from relative_attention.cli import streams
 
 # The names in `corpora.wmt14`; importing it for `--help` would be slow.
 _CORPORA = ("wmt14_en_de", "wmt14_en_fr")
+# Items between two times that progress is shown.
+_WATCHED = 10_000
 _OVERRIDE = re.compile(r"\w+\.\w+=")
 
 
@@ -88,7 +94,7 @@ def add_data(subparsers: command.Subparsers) -> None:
     kinds = parser.add_subparsers(dest="corpus", required=True, metavar="WHAT")
     for corpus in _CORPORA:
         _add_wmt14(kinds, corpus)
-    _add_tatoeba(kinds)
+    _add_pairs(kinds)
     _add_variants(kinds)
 
 
@@ -123,32 +129,90 @@ def _data_folder() -> str:
     return os.environ.get(DATA_VARIABLE) or "data"
 
 
-def _add_tatoeba(kinds: command.Subparsers) -> None:
+def _add_pairs(kinds: command.Subparsers) -> None:
     parser = command.add_command(
         kinds,
-        "tatoeba",
-        _tatoeba,
-        "split an archive of everyday sentences, from "
-        "www.manythings.org/anki, as for the bundled models",
-        "relative-attention data tatoeba deu-eng.zip",
+        "pairs",
+        _pairs,
+        "clean pairs of sentences, and split them into train, val and test",
+        "relative-attention data pairs spa-eng.zip --languages en es "
+        "--output spanish",
     )
-    parser.add_argument(
-        "archive", metavar="ARCHIVE", help="deu-eng.zip or fra-eng.zip"
+    parser.words(
+        "files",
+        "FILE",
+        "pairs in .tsv or .txt (columns with tabs), .csv or .tmx; or two "
+        "texts, line by line. Each may be compressed (.gz, .bz2, .xz) or in an "
+        "archive: archive.zip/FILE, or archive.zip if it has one",
+        nargs="+",
+    )
+    parser.text("--output DIR", "a new folder for the texts", required=True)
+    parser.text(
+        "--languages L",
+        "of source and target, the endings of the texts (default: source "
+        "target); which languages of a .tmx",
+        nargs=2,
     )
     parser.text(
-        "--output DIR",
-        "the folder of all corpora, in which tatoeba/en-de or tatoeba/en-fr "
-        "gets train, val and test (default: $RELATIVE_ATTENTION_DATA, or else "
-        "data)",
+        "--columns C",
+        "source and target: their numbers, or their names in the first row "
+        "(default: 1 2)",
+        nargs=2,
+    )
+    parser.text(
+        "--delimiter C",
+        "what separates columns (default: a comma in .csv, else a tab)",
+    )
+    parser.flag("--keep-equal", "keep pairs whose sides are equal")
+    parser.integer(
+        "--max-words N",
+        "the most words of a side; in scripts without blanks each character "
+        "is a word",
+        default=80,
+    )
+    parser.number(
+        "--max-ratio R",
+        "how many times the words of a side the other one may have",
+        default=9,
+    )
+    for part, meaning in (("val", "validation"), ("test", "test")):
+        parser.integer(
+            f"--{part} N",
+            f"{meaning} pairs, a tenth of all pairs at most (default: 2000)",
+        )
+    parser.integer("--seed N", "another one chooses others (default: 1)")
+    parser.text(
+        "--split-as MODEL",
+        "hold out the pairs that a bundled model held out, such as "
+        "tatoeba_en_de, of an archive of www.manythings.org/anki",
     )
 
 
-def _tatoeba(options: argparse.Namespace) -> None:
-    from relative_attention.corpora.tatoeba import split_tatoeba
-    from relative_attention.runs.report import print_error
+@command.input_errors()
+def _pairs(options: argparse.Namespace) -> None:
+    from relative_attention.corpora.pairs import write_pairs
 
-    output = options.output or _data_folder()
-    print(f"corpus: {split_tatoeba(options.archive, output, print_error)}")
+    report = command.call(write_pairs, options, watch=_watched)
+    print(f"{report}\ntexts: {options.output}")
+    keys = {"train": "", "val": "validation_", "test": "test_"}
+    words = [
+        f"data.{keys[part]}{side}={pathlib.Path(options.output, name)}"
+        for part, names in report.files.items()
+        for side, name in zip(("source", "target"), names)
+    ]
+    print(
+        f"to train: relative-attention train small_relative {shlex.join(words)}"
+    )
+
+
+def _watched(items: Iterable[Any], total: int | None) -> Iterator[Any]:
+    """Yields items, and shows how many were there."""
+    progress = streams.Progress(total)
+    for number, item in enumerate(items, start=1):
+        yield item
+        if number % _WATCHED == 0:
+            progress(number)
+    progress.end()
 
 
 def _add_variants(kinds: command.Subparsers) -> None:

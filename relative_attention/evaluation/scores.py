@@ -28,9 +28,10 @@ _WITHOUT_BLANKS = {
     "zh": "zh",
     **dict.fromkeys(["yue", "wuu", "ja", "th", "lo", "km", "my", "bo"], "char"),
 }
-_HAN = "\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
+# Characters of scripts without blanks, in the form of a regular expression.
+HAN = "\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
 # Thai, Lao, Tibetan, Burmese, Khmer, kana.
-_OTHERS = "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff"
+OTHERS_WITHOUT_BLANKS = "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff"
 _MOST_SAMPLED = 1000
 
 
@@ -307,7 +308,8 @@ def fitting_tokenizer(
             return own
     text = "".join("".join(sample).split())
     num_han, num_others = (
-        len(re.findall(f"[{some}]", text)) for some in (_HAN, _OTHERS)
+        len(re.findall(f"[{some}]", text))
+        for some in (HAN, OTHERS_WITHOUT_BLANKS)
     )
     if num_han + num_others > len(text) / 2:
         return "zh" if num_han > 9 * num_others else "char"

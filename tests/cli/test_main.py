@@ -52,7 +52,7 @@ def test_help_fits_the_terminal_and_its_examples_run(capsys, monkeypatch):
     commands = re.findall(r"^    (\w+)\b", help_of("", capsys), re.M)
     kinds = {
         "convert": ("tensor2tensor", "opennmt-tf"),
-        "data": ("wmt14_en_de", "wmt14_en_fr", "tatoeba", "variants"),
+        "data": ("wmt14_en_de", "wmt14_en_fr", "pairs", "variants"),
     }
     for command, names in kinds.items():
         commands.remove(command)

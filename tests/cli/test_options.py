@@ -39,10 +39,13 @@ distill training.steps=3 small_relative --backward c --teachers a b \
     closest_of=2 num_beams=5 batch_tokens=9 separately=True
 study table1 --jobs 2 --rows a,b --seeds 1,2 --data texts
     studies.run_study num_jobs=2 rows=a,b seeds=1,2 data_directory=texts
-data tatoeba deu-eng.zip
-    corpora.tatoeba.split_tatoeba archive=deu-eng.zip output=corpora
-data tatoeba deu-eng.zip --output here
-    corpora.tatoeba.split_tatoeba archive=deu-eng.zip output=here
+data pairs a.tsv --keep-equal b.csv --output here --columns en 2 \
+--delimiter ; --max-words 9 --max-ratio 2.5 --val 3 --test 4 --seed 5
+    corpora.pairs.write_pairs files=a.tsv,b.csv output=here keep_equal=True
+    columns=en,2 delimiter=; max_words=9 max_ratio=2.5 val=3 test=4 seed=5
+data pairs a.tmx --output here --languages de en --split-as tatoeba_en_de
+    corpora.pairs.write_pairs files=a.tmx languages=de,en keep_equal=False
+    max_words=80 max_ratio=9 split_as=tatoeba_en_de
 average runs/mine --last 2 --in-place
     runs.average.average_run directory=runs/mine last=2 in_place=True
 export --format saved_model m out --num-beams=2 --length-penalty=2 \

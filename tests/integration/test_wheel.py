@@ -59,7 +59,7 @@ def test_wheel_has_recipes_weights_types_and_pages(tmp_path, run_python):
     # Which sentences are in the validation and test texts of bundled models.
     hashes = package / "corpora" / "tatoeba_pairs"
     sizes = [path.stat().st_size for path in sorted(hashes.iterdir())]
-    assert sizes == 2 * [12_000, 9_000]
+    assert sizes == 3 * [12_000, 9_000] + 4 * [6_000]
     # What the server's page consists of.
     page = {path.name for path in (package / "serve" / "page").iterdir()}
     assert page == {"index.html", "page.css", "page.js", "icon.svg"}
