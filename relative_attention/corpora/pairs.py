@@ -39,7 +39,9 @@ from relative_attention.text import clean_text
 # Yields the same pairs; may show how many of their number, if known, are done.
 Watch: TypeAlias = Callable[[Iterable[Pair], int | None], Iterable[Pair]]
 
-_PARTS = {TRAIN: "train", 1: "val", 2: "test"}
+# The test pairs are chosen first: they do not depend on how many others are.
+_HELD_OUT = ("test", "val")
+_PARTS = {TRAIN: "train", 2: "val", 1: "test"}
 _NUM_HELD_OUT = 2000
 # Beside the parts that `split_pairs` knows.
 _DOUBLE = -2
@@ -179,7 +181,7 @@ def write_pairs(
     stored = None if split_as is None else _StoredSplit.load(split_as)
     sizes = [
         checked_at_least(name, _NUM_HELD_OUT if size is None else size, 0)
-        for name, size in (("val", val), ("test", test))
+        for name, size in zip(_HELD_OUT, (test, val))
     ]
     if stored is not None and (val, test, seed) != (None, None, None):
         raise ValueError(
@@ -361,7 +363,7 @@ class _StoredSplit:
 
     Attributes:
         languages: The two languages of each pair, in their order.
-        hashes: A list of bytes for each of the two texts.
+        hashes: A list of bytes for each of `_HELD_OUT`.
     """
 
     languages: tuple[str, str]
@@ -378,11 +380,11 @@ class _StoredSplit:
         if model not in known:
             raise ValueError(f"`split_as`: {unknown('model', model, [*known])}")
         first, second = known[model]
-        val, test = (
-            (_HASHES / f"{first}-{second}.{part}").read_bytes()
-            for part in ("val", "test")
+        test, val = (
+            _cut((_HASHES / f"{first}-{second}.{part}").read_bytes())
+            for part in _HELD_OUT
         )
-        return cls((first, second), (_cut(val), _cut(test)))
+        return cls((first, second), (test, val))
 
     def choose(
         self, pairs: Iterable[Pair], languages: tuple[str, str]
@@ -396,7 +398,7 @@ class _StoredSplit:
         """Returns what to say of texts with these numbers of pairs."""
         lacking = []
         archive = _ARCHIVES["-".join(self.languages)]
-        for part, hashes in zip(("val", "test"), self.hashes):
+        for part, hashes in zip(_HELD_OUT, self.hashes):
             if not counts[part]:
                 raise InputError(
                     f"There is none of the {len(hashes):,} pairs that are to "

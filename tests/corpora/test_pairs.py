@@ -235,14 +235,16 @@ def test_no_sentence_is_in_two_parts_and_counts_add_up(seed, run, elsewhere):
     pairs += draw.sample(pairs, 100)
     write({"a.tsv": table(pairs)})
     sizes = ["--val", "60", "--test", "80", "--seed", str(seed)]
+    words = ["data", "pairs", "a.tsv", *sizes, "--output"]
+    # The test text does not depend on the validation text.
+    assert run(*words, "other", "--val", "9")[0] == 0
     for folder in ("new", "again"):
-        status, out, _ = run(
-            "data", "pairs", "a.tsv", "--output", folder, *sizes
-        )
+        status, out, _ = run(*words, folder)
         assert status == 0
     counts, left_out = counts_of(out)
     texts = texts_of("new")
     assert texts == texts_of("again")
+    assert texts["test"] == texts_of("other")["test"]
     assert counts == {"read": 1600, **{p: len(texts[p]) for p in PARTS}}
     assert (counts["val"], counts["test"]) == (60, 80)
     assert 1600 == sum(map(len, texts.values())) + sum(n for n, _ in left_out)
