@@ -58,8 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_closed_streams()
     options = parse(arguments)
     try:
-        # Keras takes seconds to import, and `list` only reads files.
-        is_quick = options.command == "list" and options.parameters is None
+        # Keras takes seconds to import, and these only read and write files.
+        is_quick = (
+            options.command == "list" and options.parameters is None
+        ) or getattr(options, "corpus", None) == "pairs"
         if not is_quick:
             _load_keras()
         # Before any model is loaded: these modules register its classes.

@@ -148,11 +148,11 @@ class Progress:
     def __init__(
         self, total: int | None, num_before: int = 0, is_shown: bool = True
     ) -> None:
-        from relative_attention.runs.translate_text import TranslationProgress
+        from relative_attention.data.lines import LineProgress
 
         self.num_before = num_before
         self.is_shown = is_shown
-        self._progress = TranslationProgress(total, num_before)
+        self._progress = LineProgress(total, num_before)
         self._last = time.monotonic()
 
     def __call__(self, num_done: int) -> None:

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from relative_attention.data import ParallelCorpus
+from relative_attention.data.lines import LineProgress
 from relative_attention.data.lines import count_lines
 from relative_attention.data.lines import read_lines
 from relative_attention.decoding import Translation
@@ -34,7 +35,6 @@ from relative_attention.files import write_lines
 from relative_attention.recipes.recipe import Recipe
 from relative_attention.runs.report import Report
 from relative_attention.runs.texts import hold_out
-from relative_attention.runs.translate_text import TranslationProgress
 from relative_attention.runs.translate_text import lines_in_parts
 from relative_attention.runs.translate_text import read_chunks
 from relative_attention.zoo import find_model
@@ -234,7 +234,7 @@ def _translate(
     targets = read_chunks(references or source, every)
     with file_in_parts(path, _comparable(origin), report=report) as parts:
         num_done = lines_in_parts(len(parts), num_lines)
-        progress = TranslationProgress(num_lines, num_done)
+        progress = LineProgress(num_lines, num_done)
         for number, chunk in enumerate(read_chunks(source, every)):
             # Also for a part that is there: the next one needs its own lines.
             target = next(targets)

@@ -1,10 +1,7 @@
-"""Long texts to be translated: chunks, parts, what a job is, its progress."""
+"""Long texts to be translated: chunks, parts, what a job is."""
 
-import datetime
 import itertools
 import pathlib
-import time
-from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
@@ -91,40 +88,3 @@ def translation_origin(
         # Parts of another size would not fit together.
         "number of lines in a part": CHUNK_LINES,
     }
-
-
-class TranslationProgress:
-    """Describes the lines done, lines per second, and the time left.
-
-    Args:
-        total: int. The number of lines; `None` if unknown.
-        num_before: int. The lines that an earlier process translated, which do
-            not count for the speed.
-        clock: function that returns seconds.
-    """
-
-    def __init__(
-        self,
-        total: int | None,
-        num_before: int,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.total = total
-        self._num_before = num_before
-        self._clock = clock
-        self._begin = clock()
-
-    def line(self, num_done: int) -> str:
-        """Returns the line to show after a number of lines."""
-        if self.total is None:
-            return f"{num_done:,} lines"
-        text = f"{num_done:,} of {self.total:,} lines"
-        # Lines of an earlier process took none of this one's time.
-        num_new = num_done - self._num_before
-        if num_new <= 0:
-            return text
-        speed = num_new / max(self._clock() - self._begin, 1e-3)
-        seconds = round((self.total - num_done) / speed)
-        left = datetime.timedelta(seconds=seconds)
-        digits = 1 if speed < 10 else 0
-        return f"{text}, {speed:,.{digits}f} a second, {left} left"

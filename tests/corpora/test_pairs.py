@@ -448,7 +448,9 @@ def test_command_in_a_new_process(elsewhere):
         command,
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(root)},
+        # Keras, which would take seconds, is not loaded: it has no such
+        # backend.
+        env={**os.environ, "PYTHONPATH": str(root), "KERAS_BACKEND": "none"},
     )
     assert done.returncode == 0, done.stderr
     assert "train: 24 pairs\nval: 3 pairs\ntest: 3 pairs\n" in done.stdout

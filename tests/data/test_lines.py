@@ -12,6 +12,7 @@ import pytest
 
 from relative_attention import InputError
 from relative_attention import ParallelCorpus
+from relative_attention.data.lines import LineProgress
 from relative_attention.data.lines import arriving_lines
 from relative_attention.data.lines import count_lines
 from relative_attention.data.lines import find_text_file
@@ -185,3 +186,18 @@ def test_lines_of_a_stream_are_the_same_in_blocks_of_any_size(block_size):
     chunks = arriving_lines(io.BytesIO(content + b"\n\xff"), "it", block_size)
     with pytest.raises(InputError, match="it, line 5: not valid UTF-8"):
         list(chunks)
+
+
+def test_time_left_ignores_lines_of_an_earlier_process():
+    """An hour for 18,000 lines, after 2,000 that took no time of its own."""
+    seconds = iter([50.0, 50.0 + 3600, 50.0 + 2 * 3600])
+    progress = LineProgress(1_000_000, 2_000, lambda: next(seconds))
+    assert progress.line(2_000) == "2,000 of 1,000,000 lines"
+    assert (
+        progress.line(20_000)
+        == "20,000 of 1,000,000 lines, 5.0 a second, 2 days, 6:26:40 left"
+    )
+    assert (
+        progress.line(1_000_000)
+        == "1,000,000 of 1,000,000 lines, 139 a second, 0:00:00 left"
+    )
