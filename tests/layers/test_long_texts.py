@@ -145,6 +145,27 @@ def test_weights_of_the_caller_take_the_place_of_frozen_ones(
     assert_equal([ops.convert_to_numpy(outputs)], [np.array(layer(x))])
 
 
+@pytest.mark.only_on("jax", reason="only there does `fit` hand weights in")
+def test_adapters_are_fitted_beside_a_frozen_encoding(rng):
+    x, target = rng.normal(size=(2, B, T, D)).astype("float32")
+    results = []
+    for implementation in ("recompute", "auto"):
+        layer = self_attention(implementation, "t5")
+        for weight in layer.trainable_weights:
+            weight.trainable = False
+        layer.query_dense.enable_lora(2)
+        adapters = fill(layer).trainable_weights
+        before = [ops.convert_to_numpy(weight) for weight in adapters]
+        symbol = keras.Input((None, D))
+        model = keras.Model(symbol, layer(symbol))
+        model.compile(keras.optimizers.SGD(0.1), "mse")
+        model.fit(x, target, epochs=2, verbose=0)
+        results.append([ops.convert_to_numpy(weight) for weight in adapters])
+    assert_equal(*results)
+    for old, new in zip(before, results[0], strict=True):
+        assert np.abs(new - old).max() > 1e-3
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_weights_may_be_in_half_precision(rng, dtype):
     x = rng.normal(size=(B, T, D)).astype("float32")
