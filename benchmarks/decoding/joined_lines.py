@@ -43,6 +43,19 @@ if TYPE_CHECKING:
 _LINES = (1, 2, 3, 4)
 # A group has lines of so many words or more, and fewer than the next one.
 _LEAST_WORDS = (1, 9, 13, 17)
+# Colors of Okabe and Ito, gray and olive: most readers tell them apart. The
+# markers are for all.
+_STYLES = (
+    ("#0072B2", "o"),
+    ("#D55E00", "s"),
+    ("#009E73", "^"),
+    ("#CC79A7", "D"),
+    ("#56B4E9", "v"),
+    ("#E69F00", "P"),
+    ("#000000", "<"),
+    ("#999999", ">"),
+    ("#B8A800", "*"),
+)
 
 
 def measure(options: argparse.Namespace) -> list[Row]:
@@ -144,16 +157,18 @@ def joined_figure(rows: Sequence[Row]) -> "Figure":
         means_over_seeds(rows, "lines", score)
         for score in ("bleu", "bleu_apart")
     )
-    colors: dict[str, str] = {}
+    styles: dict[str, tuple[str, str]] = {}
     for name, means in joined.items():
         base = name.removesuffix("-joined")
-        color = colors.setdefault(base, f"C{len(colors)}")
+        next_style = _STYLES[len(styles) % len(_STYLES)]
+        color, marker = styles.setdefault(base, next_style)
         axes.plot(
             list(means),
             [means[lines] / (apart[name][lines] or 1) for lines in means],
             color=color,
             linestyle="-" if base == name else "--",
-            marker="o",
+            marker=marker,
+            markersize=5,
             label=name,
         )
     axes.set_xticks(_LINES)

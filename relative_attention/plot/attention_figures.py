@@ -307,13 +307,19 @@ def _rows(table: np.ndarray) -> np.ndarray:
 def _draw_norms(
     axes: "Axes", side: str, blocks: Mapping[str, np.ndarray]
 ) -> None:
-    for number, (block, table) in enumerate(blocks.items()):
+    import matplotlib
+
+    # From light to dark, which all readers tell apart.
+    colors = matplotlib.colormaps["viridis_r"](
+        np.linspace(0.15, 1, len(blocks))
+    )
+    for color, (block, table) in zip(colors, blocks.items()):
         limit = table.shape[1] // 2
         axes.plot(
             np.arange(-limit, limit + 1),
             np.linalg.norm(table, axis=-1).mean(axis=0),
             _LINE_STYLES[side],
-            color=f"C{number}",
+            color=color,
             label=block,
         )
 

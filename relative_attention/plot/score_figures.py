@@ -1,5 +1,6 @@
 """Draws training curves and the quality of translations."""
 
+import itertools
 import math
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -158,11 +159,12 @@ def length_figure(
         )
     figure = make_figure((6, 4.5))
     lines, bars = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
-    for buckets in systems.values():
+    # Not all readers tell the colors apart.
+    for buckets, marker in zip(systems.values(), itertools.cycle("os^Dv<>P*")):
         lines.plot(
             [bucket.mean for bucket in buckets],
             [bucket.bleu for bucket in buckets],
-            marker="o",
+            marker=marker,
         )
     lines.set_title(title)
     lines.set_ylabel("BLEU")

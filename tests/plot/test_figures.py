@@ -106,6 +106,7 @@ def test_bleu_is_drawn_against_length():
     figure = ra.plot.length_figure(dict.fromkeys(names, LENGTHS), title="Both")
     bleu, _ = figure.axes
     assert len(bleu.lines) == 2
+    assert len({line.get_marker() for line in bleu.lines}) == 2
     assert texts(bleu.get_legend().get_texts()) == names
     assert bleu.get_title() == "Both"
     with pytest.raises(ValueError, match="what `bleu_by_length` returns"):
