@@ -1,6 +1,7 @@
 """Scores translations and models: `score` and `evaluate`."""
 
 import argparse
+import json
 import sys
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -40,6 +41,11 @@ def add_score(subparsers: command.Subparsers) -> None:
         "one line per pair; both numbers include the end of sentence "
         "(default: standard output)",
     )
+    parser.flag(
+        "--tokens",
+        "also print, after another tab, a JSON list of pairs: each token and "
+        "its log-probability",
+    )
 
 
 def _score(options: argparse.Namespace) -> None:
@@ -49,10 +55,19 @@ def _score(options: argparse.Namespace) -> None:
     translator = command.load_models(options)
     progress = streams.Progress(len(sources))
     scores = ra.score_translations(
-        translator, sources, targets, report=progress
+        translator,
+        sources,
+        targets,
+        report=progress,
+        return_tokens=options.tokens,
     )
     progress.end()
-    lines = (f"{s.log_probability:.6f}\t{s.num_tokens}" for s in scores)
+    lines = [f"{s.log_probability:.6f}\t{s.num_tokens}" for s in scores]
+    if options.tokens:
+        lines = [
+            f"{line}\t{_tokens_of(translator, score)}"
+            for line, score in zip(lines, scores)
+        ]
     if options.output:
         write_lines(options.output, lines)
     else:
@@ -64,6 +79,12 @@ def _score(options: argparse.Namespace) -> None:
         f"perplexity {ra.corpus_perplexity(scores):.4f}",
         file=sys.stderr,
     )
+
+
+def _tokens_of(translator: Any, score: ra.TranslationScore) -> str:
+    pieces = translator.vocabulary.pieces(score.token_ids)
+    numbers = (round(x, 6) for x in score.token_log_probabilities or ())
+    return json.dumps([*zip(pieces, numbers)], ensure_ascii=False)
 
 
 def _read_pairs(source: str, target: str) -> tuple[list[str], list[str]]:

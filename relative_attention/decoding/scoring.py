@@ -35,10 +35,15 @@ class TranslationScore:
         log_probability: Natural logarithm of the probability of all its
             tokens, including the end of sentence, given the source.
         num_tokens: Number of these tokens.
+        token_ids: The ids of these tokens, if they were asked for.
+        token_log_probabilities: The natural logarithm of the probability of
+            each, given the source and the tokens before it.
     """
 
     log_probability: float
     num_tokens: int
+    token_ids: tuple[int, ...] | None = None
+    token_log_probabilities: tuple[float, ...] | None = None
 
     @property
     def perplexity(self) -> float:
@@ -51,6 +56,7 @@ def score_translations(
     sources: Sequence[str],
     targets: Sequence[str],
     report: Callable[[int], Any] | None = None,
+    return_tokens: bool = False,
 ) -> list[TranslationScore]:
     """Scores given translations from any source.
 
@@ -72,6 +78,8 @@ def score_translations(
         targets: list of strings; `targets[n]` translates `sources[n]`.
         report: called after each batch with the number of pairs scored so
             far.
+        return_tokens: bool. Also return the ids and log-probabilities of the
+            tokens. Defaults to `False`.
 
     Returns:
         List of `TranslationScore`, one per pair, in their order.
@@ -116,14 +124,20 @@ def score_translations(
     max_tokens = min(translator.batch_tokens, _MAX_LOGITS // vocabulary_size)
     scores: dict[int, TranslationScore] = {}
     for batch in longest_first_batches(lengths, max_tokens):
-        totals = _score_batch(
+        rows = _score_batch(
             translator.model,
             padded_rows([source_rows[index] for index in batch]),
             padded_rows([target_rows[index] for index in batch]),
         )
-        for index, total in zip(batch, totals):
-            num_tokens = len(target_rows[index])
-            scores[index] = TranslationScore(float(total), num_tokens)
+        for index, row in zip(batch, rows):
+            token_ids = target_rows[index]
+            row = row[: len(token_ids)]
+            tokens = (tuple(token_ids), tuple(row.tolist()))
+            scores[index] = TranslationScore(
+                float(row.sum()),
+                len(token_ids),
+                *(tokens if return_tokens else ()),
+            )
         if report is not None:
             report(len(scores))
     return [scores[index] for index in range(len(scores))]
@@ -176,18 +190,18 @@ def _check_lengths(name: str, rows: list[list[int]], longest: int) -> None:
 def _score_batch(
     model: Any, source_token_ids: np.ndarray, labels: np.ndarray
 ) -> np.ndarray:
-    """Computes log-probabilities: `(B, S)`, labels `(B, T)` -> `(B,)`."""
+    """Computes log-probabilities of labels: `(B, S)`, `(B, T)` -> `(B, T)`."""
     pairs = (source_token_ids, labels)
     log_probs = run_compiled(
         _label_log_probabilities,
         model,
         tuple(map(ops.convert_to_tensor, pairs)),
     )
-    # In float64, so that the sum is as exact as its terms.
+    # In float64, so that a sum is as exact as its terms.
     log_probs = ops.convert_to_numpy(log_probs).astype("float64")
-    totals = np.sum(log_probs, axis=1, where=labels != 0)
-    check_numbers(model, totals)
-    return totals
+    log_probs = np.where(labels != 0, log_probs, 0)
+    check_numbers(model, log_probs)
+    return log_probs
 
 
 def _label_log_probabilities(

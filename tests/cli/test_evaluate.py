@@ -1,6 +1,7 @@
 """`relative-attention score` and `evaluate`."""
 
 import gzip
+import json
 import math
 import os
 import re
@@ -56,6 +57,14 @@ def test_score_prints_lines_and_reports_totals(
     output = tmp_path / "new" / "scores.tsv"
     assert score("--output", output) == (0, "", told)
     assert output.read_text() == expected
+    _, out, _ = score("--tokens")
+    for line, (_, target) in zip(out.splitlines(), zip(*pairs), strict=True):
+        total, count, tokens = line.split("\t")
+        pieces, numbers = zip(*json.loads(tokens))
+        assert sum(numbers) == pytest.approx(float(total), abs=1e-4)
+        assert len(pieces) == int(count)
+        ids = translator.vocabulary.encode([target])[0]
+        assert list(pieces[:-1]) == translator.vocabulary.pieces(ids)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="needs /dev/fd")

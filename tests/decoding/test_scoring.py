@@ -45,14 +45,21 @@ def test_score_is_the_sum_of_log_softmax_in_the_order_of_the_pairs(
     translator = ra.Translator(
         model, Letters(), max_extra_length=3, batch_tokens=batch_tokens
     )
-    scores = ra.score_translations(translator, SOURCES, TARGETS)
+    scores = ra.score_translations(
+        translator, SOURCES, TARGETS, return_tokens=True
+    )
     for score, pair in zip(scores, PAIRS, strict=True):
         source, ids = ([*row, 1] for row in Letters().encode(pair))
         # Of one pair alone, unpadded.
         (steps,) = log_probs(model, source, [ids[:-1]])
-        wanted = steps[np.arange(len(ids)), ids].sum()
+        wanted = steps[np.arange(len(ids)), ids]
         assert score.num_tokens == len(ids)
-        assert score.log_probability == pytest.approx(wanted, 1e-6, 1e-5)
+        assert score.token_ids == tuple(ids)
+        assert score.token_log_probabilities == pytest.approx(
+            wanted, 1e-6, 1e-5
+        )
+        total = wanted.sum()
+        assert score.log_probability == pytest.approx(total, 1e-6, 1e-5)
 
 
 def batch_sizes(translator, sources, targets):
