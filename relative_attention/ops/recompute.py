@@ -125,9 +125,11 @@ def _apply_on_tensorflow(
             ]
             prepared = part.prepare(*ready)
             compute = functools.partial(_compute_block, part, rows, prepared)
+            # Otherwise AutoGraph reads the source of what a block calls, each
+            # time, which takes ten times as long as a small block.
             outputs.append(
                 tf.map_fn(
-                    compute,
+                    tf.autograph.experimental.do_not_convert(compute),
                     tf.range(first, first + count),
                     fn_output_signature=rows.dtype,
                     parallel_iterations=1,
