@@ -40,6 +40,8 @@ test-backends: $(VENV)/.test $(VENV)/.backends
 		tests/ops tests/layers tests/training tests/models
 	KERAS_BACKEND=jax $(TEST) --first-case \
 		tests/ops tests/layers
+	KERAS_BACKEND=torch $(TEST) -m large tests/test_switches.py
+	KERAS_BACKEND=jax $(TEST) -m large tests/test_switches.py
 	$(TEST) -m "" $(BACKENDS)
 
 # How much load the server handles, and at what cost; quarter of an hour.
