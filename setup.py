@@ -136,6 +136,7 @@ setuptools.setup(
     # - safetensors 0.6.2: tensors in the order of their offsets.
     # - tensorflow-text is of one TensorFlow each, which it chooses.
     install_requires=[
+        "babel>=2.16",
         "defusedxml>=0.7.1",
         "keras>=3.10",
         "keras-nlp>=0.21.1",

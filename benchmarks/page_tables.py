@@ -249,9 +249,11 @@ _SHOWN = {
     "BLEU": "BLEU of the test text",
     "share of BLEU": "BLEU of changed lines over that of the lines",
     "the same": "translations that stay the same",
-    "copied": "things that are copied unchanged",
-    "translated": "words that are translated when they stand alone",
+    "copied": "things that stay, numbers with the separators of the target",
+    "marks": "lines with marks that keep them",
+    "translated": "words and greetings alone that are translated",
     "runaway": "outputs that run away, of 80 odd inputs",
+    "endless": "outputs without an end, of 80 odd inputs",
 }
 
 
@@ -261,13 +263,14 @@ def everyday_card(result: Result) -> str:
     for what, shown in _SHOWN.items():
         values = [
             str(row["value"])
-            if what == "runaway"
+            if what in ("endless", "runaway")
             else f"{row['kind']} {row['value']:.2f}"
             for row in result.rows
             # Few English lines have an accent to decompose.
             if row["what"] == what and row["lines"]
         ]
-        cells.append([shown, ", ".join(values)])
+        if values:
+            cells.append([shown, ", ".join(values)])
     return markdown_table(["of what people type", "share"], cells, texts=2)
 
 

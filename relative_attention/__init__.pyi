@@ -78,7 +78,7 @@ from relative_attention.saving import save_translator as save_translator
 from relative_attention.studies import Study as Study
 from relative_attention.studies import find_study as find_study
 from relative_attention.studies import run_study as run_study
-from relative_attention.text import clean_text as clean_text
+from relative_attention.text.form import clean_text as clean_text
 from relative_attention.training import AveragingAdam as AveragingAdam
 from relative_attention.training import MaskedCrossEntropy as MaskedCrossEntropy
 from relative_attention.training import Perplexity as Perplexity

@@ -32,7 +32,7 @@ def test_translation_imports_nothing_of_runs(run_python):
         "print(*(m.split('.')[1] for m in sys.modules\n"
         "    if m.startswith('relative_attention.') and m.count('.') > 1))\n"
     )
-    rooms = "ops layers training models data decoding saving"
+    rooms = "ops layers training models data decoding saving text"
     assert set(run_python(script).split()) <= set(rooms.split())
 
 

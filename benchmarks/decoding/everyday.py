@@ -11,9 +11,9 @@ validation text, to choose a model; the default is the test text. The table has:
 
 - BLEU: cased, of the whole text.
 - Share of BLEU: lowercased BLEU of the first 400 lines, changed, over that of
-  the same lines as they are. The references stay those of the text. Final
-  marks do not count where lines have lost theirs, nor quotation marks where
-  lines stand in them: they are taken off all translations and references.
+  the same lines as they are. The references stay those of the text. What the
+  change took or added does not count: final marks, quotation marks, tags around
+  one word and marks of Markdown are taken off all translations and references.
 - Four lines joined: cased BLEU of the whole text, four lines joined by a blank,
   over that of translations of single lines, joined.
 - The same: translations that stay the same when their line is changed, of 100
@@ -25,12 +25,19 @@ validation text, to choose a model; the default is the test text. The table has:
   lines have one, so they get several numbers, one at a time. Every second emoji
   stands at the end of a line. In German and French, every second decimal has a
   comma.
-- Translated: words of `everyday.yaml` that stand alone, every second with a
-  mark, whose translation is another word.
-- Runaway: odd inputs of `everyday.yaml` whose translation is longer than three
-  times the input, and than 20 characters.
+- Grouped numbers: as `babel` writes them in the language of the source, and
+  expected as it writes them in that of the target.
+- Marks: lines of `everyday.yaml` around lines of the text, whose translation
+  has the marks of the line, each as often, and no U+FFFD.
+- Translated: words and greetings of `everyday.yaml` that stand alone, every
+  second word with a mark. The translation of a word must be another word, that
+  of a greeting one of those listed.
+- Endless: odd inputs of `everyday.yaml` whose translation has three pieces
+  three times running, where the input does not, or more than 2.5 times its
+  pieces and ten more.
 
-Each text is translated as `Translator.translate` does by default.
+Each value is of `Translator.translate`. Beside it stands what is measured with
+each rule of text off, and by `Translator.search`, which has none.
 """
 
 import argparse
@@ -70,11 +77,13 @@ _SCRIPTS = ("Cyrillic", "Greek", "Chinese")
 # What follows a name that may be replaced, and a number: no hour of the day.
 _ENDS = r"[,.!?]?(?:\s|$)"
 _NOUN = r"\s(?!o'clock|Uhr|heures?)[^\W\d]"
-_LONGEST = 20
-_LONGEST_RATIO = 3
+_MOST_PIECES = 2.5
+_MORE_PIECES = 10
 _FINAL_MARK = re.compile(r"\s*[.!?…]+$")
 # Also with the blanks that French has inside.
 _QUOTATION_MARKS = re.compile(r'["„“”‹›]|«\s*|\s*»')
+_MARKUP = re.compile(r"</?b>|^[#>*-] |\*\*")
+_RULES = ("split_sentences", "usual_case", "placeholders")
 
 Change = Callable[[str], str]
 # Translates each distinct text once.
@@ -100,12 +109,31 @@ def _without_quotation_marks(line: str) -> str:
     return _QUOTATION_MARKS.sub("", line)
 
 
+def _without_markup(line: str) -> str:
+    return _MARKUP.sub("", line)
+
+
+def _around_a_word(before: str, after: str) -> Change:
+    def change(line: str) -> str:
+        words = line.split(" ")
+        place = len(words) // 2
+        words[place] = f"{before}{words[place]}{after}"
+        return " ".join(words)
+
+    return change
+
+
 # What is done to the source, and to all texts that are scored.
 _CHANGES: dict[str, tuple[Change, Change]] = {
     "capitals": (str.upper, str),
     "lowercase": (str.lower, str),
     "no final mark": (_without_mark, _without_mark),
     "quoted": (lambda line: f'"{line}"', _without_quotation_marks),
+    "Title Case": (str.title, str),
+    "a word in tags": (_around_a_word("<b>", "</b>"), _without_markup),
+    "a word in bold": (_around_a_word("**", "**"), _without_markup),
+    "heading": (lambda line: f"# {line}", _without_markup),
+    "item of a list": (lambda line: f"- {line}", _without_markup),
 }
 
 
@@ -125,18 +153,51 @@ def measure(options: argparse.Namespace) -> list[Row]:
     # As `test.en.gz`.
     languages = [name.removesuffix(".gz").rpartition(".")[2] for name in names]
     lists = _read_lists(options.part, languages[0])
-    translate = _translate_once(ra.load_translator(options.model))
+    translator = ra.load_translator(options.model)
+    known: dict[Any, str] = {}
+    columns = [
+        _rows(
+            pairs,
+            languages,
+            lists,
+            _translate_once(translator, known, name),
+            translator.vocabulary.encode,
+        )
+        for name in ("", *_RULES, "search")
+    ]
+    show_progress()
+    return [
+        {
+            **row,
+            "without": {
+                name: other["value"]
+                for name, other in zip((*_RULES, "search"), others)
+            },
+        }
+        for row, *others in zip(*columns)
+    ]
+
+
+def _rows(
+    pairs: Sequence[tuple[str, str]],
+    languages: Sequence[str],
+    lists: Mapping[str, Any],
+    translate: Translate,
+    encode: Callable[[list[str]], Sequence[Sequence[int]]],
+) -> list[Row]:
+    sources = [source for source, _ in pairs]
     show_progress("BLEU")
     rows = _bleu(pairs, translate)
     show_progress("other forms")
-    rows += _unchanged([source for source, _ in pairs], translate)
+    rows += _unchanged(sources, translate)
     show_progress("things to copy")
     rows += _copied(pairs, languages, lists, translate)
+    rows += _marks(lists["marks"], sources, translate)
     show_progress("words alone")
     rows += _words_alone(lists["words"], translate)
+    rows += _greetings(lists["greetings"], languages, translate)
     show_progress("odd inputs")
-    rows += _runaway(lists["odd_inputs"], translate)
-    show_progress()
+    rows += _endless(lists["odd_inputs"], translate, encode)
     return rows
 
 
@@ -153,14 +214,34 @@ def _read_lists(part: str, language: str) -> dict[str, Any]:
     }
 
 
-def _translate_once(translator: ra.Translator) -> Translate:
-    known: dict[str, str] = {}
+def _translate_once(
+    translator: ra.Translator, known: dict[Any, str], without: str
+) -> Translate:
+    """Returns what translates with all rules but one, or by `search`.
+
+    Args:
+        known: dict of the translations of what rules make of a text, which are
+            the same whatever rules made it.
+        without: the rule, `"search"`, or `""` for none.
+    """
 
     def translate(texts: Iterable[str]) -> list[str]:
         texts = list(texts)
-        new = [text for text in dict.fromkeys(texts) if text not in known]
-        known.update(zip(new, translator.translate(new)))
-        return [known[text] for text in texts]
+        rules = {name: getattr(translator, name) for name in _RULES}
+        off = _RULES if without == "search" else [without] if without else []
+        for name in off:
+            setattr(translator, name, False)
+        prepared = {
+            text: tuple(line)
+            for text, line in zip(texts, translator.prepare(texts))
+        }
+        new = {
+            line: text for text, line in prepared.items() if line not in known
+        }
+        known.update(zip(new, translator.translate(list(new.values()))))
+        for name, value in rules.items():
+            setattr(translator, name, value)
+        return [known[prepared[text]] for text in texts]
 
     return translate
 
@@ -245,10 +326,18 @@ def _copied(
     carriers = {
         "integer": numbers,
         "decimal": numbers,
+        "grouped number": numbers,
         "emoji": [*itertools.chain(*zip(names, line_ends))],
     }
     rows: list[Row] = []
-    for kind, things in _things(lists, languages[0]).items():
+    grouped = {
+        _grouped(number, languages[0]): _grouped(number, languages[1])
+        for number in range(1_234, 9_876_543, 98_765)
+    }
+    wanted = grouped
+    kinds = _things(lists, languages[0])
+    kinds["grouped number"] = itertools.cycle(grouped)
+    for kind, things in kinds.items():
         if not carriers.get(kind, names):
             raise ra.InputError(f"The text has no line to put a {kind} in.")
         places = itertools.cycle(carriers.get(kind, names))
@@ -258,12 +347,18 @@ def _copied(
         missed = [
             [line, translation]
             for line, translation, (_, thing) in zip(typed, found, chosen)
-            if thing not in translation
+            if wanted.get(thing, thing) not in translation
         ]
         share = 1 - len(missed) / len(typed)
         shown = missed[:_MISSES]
         rows.append(_row("copied", kind, share, len(typed), missed=shown))
     return rows
+
+
+def _grouped(number: int, language: str) -> str:
+    from babel.numbers import format_decimal
+
+    return format_decimal(number, locale=language)
 
 
 def _carriers(
@@ -320,9 +415,31 @@ def _things(
         "e-mail": every("emails"),
         "link": every("links"),
         "markup": markup(),
+        "field": every("fields"),
+        "date or time": every("dates"),
         "emoji": every("emoji"),
         **{script: every(script) for script in _SCRIPTS},
     }
+
+
+def _marks(
+    templates: Sequence[str], sources: Sequence[str], translate: Translate
+) -> list[Row]:
+    bare = itertools.cycle(re.sub(r"[^\w ]", "", line) for line in sources)
+    typed = [
+        template.format(*itertools.islice(bare, 3)) for template in templates
+    ]
+
+    def marks(text: str) -> list[str]:
+        return sorted(re.findall(r"[^\w\s'’.,-]|_", text))
+
+    missed = [
+        [line, translation]
+        for line, translation in zip(typed, translate(typed))
+        if marks(line) != marks(translation)
+    ]
+    share = 1 - len(missed) / len(typed)
+    return [_row("marks", "marks", share, len(typed), missed=missed)]
 
 
 # === Words alone ===
@@ -345,17 +462,50 @@ def _words_alone(words: Sequence[str], translate: Translate) -> list[Row]:
     return [row]
 
 
+def _greetings(
+    known: Mapping[str, Mapping[str, str]],
+    languages: Sequence[str],
+    translate: Translate,
+) -> list[Row]:
+    own, others = (known.get(language, {}) for language in languages)
+    typed = list(own)
+    wrong = [
+        [line, text]
+        for line, text, right in zip(typed, translate(typed), others.values())
+        if text not in right.split(" / ")
+    ]
+    share = _share(len(typed) - len(wrong), len(typed))
+    return [_row("translated", "greetings", share, len(typed), missed=wrong)]
+
+
 # === Odd inputs ===
 
 
-def _runaway(typed: Sequence[str], translate: Translate) -> list[Row]:
+def _endless(
+    typed: Sequence[str],
+    translate: Translate,
+    encode: Callable[[list[str]], Sequence[Sequence[int]]],
+) -> list[Row]:
+    texts = translate(typed)
     found = [
         [line, text]
-        for line, text in zip(typed, translate(typed))
-        if len(text) > max(_LONGEST_RATIO * len(line), _LONGEST)
+        for line, text, own, pieces in zip(
+            typed, texts, encode(list(typed)), encode(texts)
+        )
+        if len(pieces) > _MOST_PIECES * len(own) + _MORE_PIECES
+        or (_repeats(pieces) and not _repeats(own))
     ]
     count = len(found)
-    return [_row("runaway", "odd inputs", count, len(typed), outputs=found)]
+    return [_row("endless", "odd inputs", count, len(typed), outputs=found)]
+
+
+def _repeats(ids: Sequence[int]) -> bool:
+    """Returns whether three ids stand three times running."""
+    ids = list(ids)
+    return any(
+        ids[start : start + 3] * 3 == ids[start : start + 9]
+        for start in range(len(ids) - 8)
+    )
 
 
 def describe(result: Result) -> str:
@@ -366,16 +516,24 @@ def describe(result: Result) -> str:
 def everyday_table(result: Result) -> str:
     """Returns what was measured, a row each."""
 
-    def shown(row: Row) -> str:
-        if row["what"] == "runaway":
-            return str(row["value"])
-        return f"{row['value']:.2f}" if row["lines"] else "-"
+    def shown(row: Row, value: float) -> str:
+        if row["what"] == "endless":
+            return str(value)
+        return f"{value:.2f}" if row["lines"] else "-"
 
     cells = [
-        [row["what"], row["kind"], f"{row['lines']:,}", shown(row)]
+        [
+            row["what"],
+            row["kind"],
+            f"{row['lines']:,}",
+            shown(row, row["value"]),
+        ]
+        + [shown(row, value) for value in row["without"].values()]
         for row in result.rows
     ]
-    return markdown_table(["", "", "lines", result.options["part"]], cells)
+    rules = [f"without {name}" for name in _RULES]
+    header = ["", "", "lines", result.options["part"], *rules, "search"]
+    return markdown_table(header, cells)
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -39,7 +39,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
         show_progress(mode)
         translator = ra.load_translator(options.model)
         _quantize(translator.model, mode)
-        texts = translator.translate(sentences, split_sentences=False)
+        texts = [one.text for one in translator.search(sentences)]
         plain = plain or texts
         rows.append(
             {

@@ -74,6 +74,10 @@ def measure(options: argparse.Namespace) -> list[Row]:
     return rows
 
 
+def _search(translator: ra.Translator, lines: Sequence[str]) -> list[str]:
+    return [found.text for found in translator.search(lines)]
+
+
 def _measure_model(
     model: str,
     sources: Sequence[str],
@@ -82,14 +86,12 @@ def _measure_model(
     translator = ra.load_translator(model)
     name = pathlib.Path(model).name
     rows: list[Row] = []
-    apart = translator.translate(sources, split_sentences=False)
+    apart = _search(translator, sources)
     for lines in _LINES:
         show_progress(f"{name}, {lines} joined")
         joined, expected = _join(sources, lines), _join(references, lines)
         texts = {
-            "bleu": apart
-            if lines == 1
-            else translator.translate(joined, split_sentences=False),
+            "bleu": apart if lines == 1 else _search(translator, joined),
             "bleu_apart": _join(apart, lines),
         }
         bleu = {how: ra.corpus_bleu(t, expected) for how, t in texts.items()}

@@ -31,7 +31,7 @@ def make_package(folder: str, **loading: Any) -> Translate:
         if num_beams is None:  # As `Translator` does by default.
             return translator.translate(lines)
         translator.num_beams = num_beams
-        return translator.translate(lines, split_sentences=False)
+        return [one.text for one in translator.search(lines)]
 
     return translate
 

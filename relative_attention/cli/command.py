@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import inspect
 import re
+import reprlib
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -256,6 +257,64 @@ def add_engine_options(parser: Command) -> None:
     )
 
 
+# What stays as it is, or has a fixed translation.
+TERMS = ("keep", "glossary")
+
+
+def add_terms(parser: Command) -> None:
+    """Adds what must not be translated."""
+    parser.add_argument(
+        "--keep",
+        action="append",
+        metavar="REGEX",
+        help="leave what the expression finds as it is; may be given several "
+        "times",
+    )
+    parser.text(
+        "--glossary FILE",
+        "terms that have a fixed translation, one a line: the term, a tab, and "
+        "what stands for it",
+    )
+
+
+def read_terms(options: argparse.Namespace) -> None:
+    """Replaces the file of a glossary by its terms."""
+    if options.glossary is not None:
+        options.glossary = _read_glossary(options.glossary)
+
+
+def _read_glossary(path: str) -> dict[str, str]:
+    """Reads terms and what stands for them, separated by a tab."""
+    from relative_attention.data.lines import read_lines
+
+    terms: dict[str, str] = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        columns = [column.strip() for column in line.split("\t")]
+        if len(columns) != 2 or not columns[0]:
+            raise InputError(
+                f"{path}, line {number:,}: a line must be a term, a tab, and "
+                f"what stands for it. Received: {reprlib.repr(line)}."
+            )
+        term, target = columns
+        if terms.setdefault(term, target) != target:
+            raise InputError(
+                f"{path}, line {number:,}: {term!r} has two translations, "
+                f"{terms[term]!r} and {target!r}. Leave one out."
+            )
+    return terms
+
+
+# What a model is loaded with.
+LOADING_OPTIONS = (
+    *DECODING_OPTIONS,
+    *ENGINE_OPTIONS,
+    "batch_tokens",
+    "checkpoint",
+)
+
+
 @contextlib.contextmanager
 def input_errors() -> Iterator[None]:
     """Turns a wrong argument of a function into a wrong option, in one line."""
@@ -281,12 +340,7 @@ def given(options: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
 def load_models(
     options: argparse.Namespace,
     models: Sequence[str] | None = None,
-    names: Sequence[str] = (
-        *DECODING_OPTIONS,
-        *ENGINE_OPTIONS,
-        "batch_tokens",
-        "checkpoint",
-    ),
+    names: Sequence[str] = LOADING_OPTIONS,
 ) -> "ra.Translator":
     """Loads the models of a command line, with its options of these names."""
     models = models or options.models

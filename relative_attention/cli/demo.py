@@ -51,7 +51,7 @@ def run_demo(
     translator = load_translator(output / "model")
     sources, references = (list(side) for side in zip(*corpora["test"]))
     # Each line of this corpus is one sentence.
-    hypotheses = translator.translate(sources, split_sentences=False)
+    hypotheses = [one.text for one in translator.search(sources)]
     for triple in list(zip(sources, references, hypotheses))[:_NUM_EXAMPLES]:
         for name, line in zip(("source", "reference", "translation"), triple):
             print(f"{name:>11}  {line}")

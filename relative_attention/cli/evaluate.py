@@ -81,7 +81,7 @@ def _score(options: argparse.Namespace) -> None:
     )
 
 
-def _tokens_of(translator: Any, score: ra.TranslationScore) -> str:
+def _tokens_of(translator: Any, score: "ra.TranslationScore") -> str:
     pieces = translator.vocabulary.pieces(score.token_ids)
     numbers = (round(x, 6) for x in score.token_log_probabilities or ())
     return json.dumps([*zip(pieces, numbers)], ensure_ascii=False)
@@ -185,11 +185,6 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
     )
     parser.integer(
         "--resamples N", "of the bootstrap (default: 1000)", default=1000
-    )
-    parser.flag(
-        "--split-sentences",
-        "translate the sentences of a line one by one, as `translate` does; "
-        "without it, lines are translated as they are",
     )
     command.add_checkpoint(parser)
     command.add_decoding_options(parser)
@@ -383,9 +378,7 @@ def _translations(
 ) -> "list[ra.Translation]":
     """Translates the sources, and reports which were cut."""
     progress = streams.Progress(len(sources))
-    translations = translator.search(
-        sources, report=progress, split_sentences=options.split_sentences
-    )
+    translations = translator.search(sources, report=progress)
     progress.end()
     # The score of a system that did not read whole lines is too low.
     cut = (n for n, t in enumerate(translations, start=1) if t.was_cut)

@@ -58,6 +58,7 @@ def add_serve(subparsers: command.Subparsers) -> None:
         default=250.0,
     )
     parser.flag("--reload", "reload a model when its folder is replaced")
+    command.add_terms(parser)
     command.add_engine_options(parser)
     for name, default, what in (
         ("--max-batch", 64, "most sentences translated at a time"),
@@ -93,6 +94,7 @@ def _serve(options: argparse.Namespace) -> None:
     # Read before models are loaded: a wrong file fails at once.
     path = options.token_file
     token = None if path is None else _read_token(path)
+    command.read_terms(options)
     from relative_attention import serve
 
     serve.run_server(
@@ -103,7 +105,9 @@ def _serve(options: argparse.Namespace) -> None:
         # A log then has each line as it comes.
         report=functools.partial(print, flush=True),
         # How models are loaded also holds when they are reloaded.
-        loading=command.given(options, command.ENGINE_OPTIONS),
+        loading=command.given(
+            options, (*command.ENGINE_OPTIONS, *command.TERMS)
+        ),
     )
 
 

@@ -79,6 +79,7 @@ def add_translate(subparsers: command.Subparsers) -> None:
         "translations (default: where the model's folder has the language of "
         "the source, without --nbest, --prefix and --alignments)",
     )
+    command.add_terms(parser)
     parser.flag(
         "--alignments",
         "add, after a tab, which source word each word comes from, as "
@@ -113,7 +114,10 @@ class _Chunk(NamedTuple):
 
 def _translate(options: argparse.Namespace) -> None:
     lines = _check(options)
-    translator = command.load_models(options)
+    command.read_terms(options)
+    translator = command.load_models(
+        options, names=(*command.LOADING_OPTIONS, *command.TERMS)
+    )
     # Draws are as many as asked for, whatever the number of beams.
     num_beams = None if options.sample else translator.num_beams
     command.check_nbest(options.nbest, num_beams)
@@ -158,12 +162,18 @@ def _decode(
     arguments = command.given(options, _DRAWING_OPTIONS)
     if options.alignments:
         arguments["return_alignment"] = True
+    if not _is_plain(options):
+        return translator.translate_lines(
+            chunk.lines,
+            options.nbest,
+            split_sentences=options.split_sentences,
+            report=progress,
+        )
     decode = translator.sample if options.sample else translator.search
     return decode(
         chunk.lines,
         # One result is a list of one, too, so all are written the same way.
         1 if options.nbest is None else options.nbest,
-        split_sentences=options.split_sentences,
         target_prefixes=chunk.prefixes,
         report=progress,
         **arguments,
@@ -177,7 +187,7 @@ def _notes(
     is_unknown: bool,
 ) -> dict[str, list[int]]:
     """Returns the numbers of lines to report at the end, and why."""
-    from relative_attention.text import seems_to_have_sentences
+    from relative_attention.text.sentences import seems_to_have_sentences
 
     # Unknown for a model of elsewhere.
     trained_length = translator.trained_source_length or sys.maxsize
@@ -233,7 +243,7 @@ def _check(options: argparse.Namespace) -> range:
     # The text itself may be written over: it is read before.
     streams.check_output(options.output, options.prefix)
     # The cheapest checks come first; files are read last.
-    _check_splitting(options)
+    _check_rules(options)
     _check_prefixes(options)
     drawing = command.given(options, _DRAWING_OPTIONS)
     if drawing and not options.sample:
@@ -270,13 +280,24 @@ def _check_alignments(options: argparse.Namespace) -> None:
         )
 
 
-def _check_splitting(options: argparse.Namespace) -> None:
-    """Refuses to split lines of which several translations are wanted."""
-    for name in ("nbest", "prefix"):
-        if options.split_sentences and getattr(options, name) is not None:
+def _is_plain(options: argparse.Namespace) -> bool:
+    """Returns whether lines are translated as they are, without rules."""
+    return bool(options.sample or options.alignments or options.prefix)
+
+
+def _check_rules(options: argparse.Namespace) -> None:
+    """Refuses rules of text where lines are translated as they are."""
+    for name in ("nbest", "prefix", "sample"):
+        if options.split_sentences and getattr(options, name):
             raise InputError(
                 f"--split-sentences and --{name} exclude one another. Leave "
                 "one out, or put each sentence on a line of its own."
+            )
+    for name in ("keep", "glossary"):
+        if getattr(options, name) and _is_plain(options):
+            raise InputError(
+                f"--{name} is for lines that are prepared: leave out --sample, "
+                "--alignments and --prefix, or it."
             )
 
 
@@ -356,9 +377,7 @@ def _splitting(
             "its config.json, to 'en' for English."
         )
     # Several translations of each sentence could be joined in many ways.
-    needs_lines = options.alignments or any(
-        value is not None for value in (options.nbest, options.prefix)
-    )
+    needs_lines = _is_plain(options) or options.nbest is not None
     if asked is None and not needs_lines:
         asked = translator.split_sentences
         return asked and language is not None, asked and language is None

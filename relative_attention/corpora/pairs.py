@@ -34,7 +34,7 @@ from relative_attention.evaluation.scores import OTHERS_WITHOUT_BLANKS
 from relative_attention.files import atomic_directory
 from relative_attention.files import check_is_free
 from relative_attention.schema import unknown
-from relative_attention.text import clean_text
+from relative_attention.text.form import clean_text
 
 # Yields the same pairs; may show how many of their number, if known, are done.
 Watch: TypeAlias = Callable[[Iterable[Pair], int | None], Iterable[Pair]]

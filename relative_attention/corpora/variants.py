@@ -1,23 +1,22 @@
-"""Adds lines to a parallel text from which a model learns to copy.
+"""Adds lines to a parallel text from which a model learns what stays the same.
 
-In most corpora nearly every word is translated, so a model never learns that a
-link, a product code or an unknown name stays as it is. Variants of lines teach
-it: a word that is the same on both sides gives its place to such a thing, on
-both sides. Many of these things are made of words that a model would otherwise
-translate. Other variants are lines as people type them: in lowercase, without
-the final mark, in quotation marks.
+In most corpora nearly every word is translated, so a model never learns that
+something stays as it is. Variants of lines teach it. A sign (see
+`text.placeholders`) stands in the place of two words that translate each other,
+or around them. A name or a number that is the same on both sides gives its
+place to another one. Other variants are lines as people type them.
 
     Tom lives in Boston.       Tom wohnt in Boston.
+    Tom lives in ␁.            Tom wohnt in ␁.
+    Tom ␁ lives ␂ in Boston.   Tom ␁ wohnt ␂ in Boston.
     Vasnikov lives in Boston.  Vasnikov wohnt in Boston.
-    Tom lives in b4x@mail.net. Tom wohnt in b4x@mail.net.
     tom lives in boston.       Tom wohnt in Boston.
 
-Nothing here depends on a language, but for the words of `_NUMBERS` and their
-neighbors, which are English, German and French.
+Nothing here depends on a language: words that translate each other are found by
+counting lines. Where a language has no blanks, parts of words are counted.
 """
 
 import collections
-import dataclasses
 import itertools
 import math
 import pathlib
@@ -28,26 +27,37 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import TypeAlias
+from typing import NamedTuple
 
 from relative_attention.argument_checks import checked_number
 from relative_attention.data.lines import ParallelCorpus
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
+from relative_attention.text.form import SIGNS
+from relative_attention.text.form import UNSPACED
+from relative_attention.text.form import clean_text
 
-# The share of variants in which a thing takes a place, if lines have places.
-_COPY_SHARE = 0.6
-# A line has no more variants on average, even if few lines have places.
+# A line has no more variants on average.
 MOST_VARIANTS = 4
-# Lines with these places are rare, and so get more of the variants.
-_WEIGHTS = {"word": 1, "number": 1, "amount": 20, "time": 4, "date": 2}
-# A word is the same in two languages, a name for example, if in most lines that
-# have it both sides do. German "Gift" and English "gift" are no such word.
-_LEAST_AGREEMENT = 0.7
-_LEAST_COUNT = 3
+# Two words translate each other if this share of the lines that have either has
+# both (Dice's coefficient). What is the same on both sides, as "Tom", must have
+# more of it: German "Gift" and English "gift" do not.
+_LEAST_DICE = 0.45
+_LEAST_DICE_OF_SAME = 0.7
+_LEAST_COUNT = 5
+# Bounds of memory and time: lines that are counted, lines of a word in which
+# words of the other side are counted, characters of a part of a word where
+# words have no blanks around them, and lines with so many words at most.
+_MOST_LINES = 200_000
+_MOST_LINES_OF_WORD = 64
+_LONGEST_PART = 6
+_MOST_WORDS = 400
+# A word in more of the lines is one of grammar, and a sign never stands for it.
+_MOST_OFTEN = 0.01
 
-_WORD = re.compile(r"\w+(?:[.:,]\d+)*")
+# With "'t" or "'s".
+_WORD = re.compile(r"\w+(?:['’]\w{1,2}\b)?")
+_MARK = re.compile(r"(?<=\w)[,:;–—-](?=\s)")
 _FINAL_MARK = re.compile(r"\s*[.!?。！？]+$")
 # A keyboard has the first, so it is there twice.
 _QUOTES = (
@@ -57,6 +67,24 @@ _QUOTES = (
     ("« ", " »"),
     ("'", "'"),
 )
+# How often each kind of variant is drawn where a line has a place for it.
+_KINDS = {
+    "replaced": 24,
+    "around": 19,
+    "line": 8,
+    "alone": 1,
+    "mark": 5,
+    "name": 50,
+    "number": 50,
+    "lowercase": 9,
+    "unmarked": 2,
+    "quoted": 9,
+}
+# The most signs of a variant.
+_MOST_SIGNS = 2
+# The share of variants whose signs are numbered at random: a sentence has the
+# first ones, but a model must know all.
+_ANY_SIGNS = 0.2
 
 
 def variants_of(
@@ -93,9 +121,9 @@ def write_variants(
     Args:
         corpus: `ParallelCorpus`. The text.
         directory: path of a new folder. The two files in it have the names of
-            the corpus' files, without `.gz`.
-        share: float. Number of variants, as a share of the lines. There are
-            fewer if few lines have a place for a thing to copy. Defaults to
+            the corpus' files, without `.gz`. Signs in them are U+0001 to
+            U+0008.
+        share: float. Number of variants, as a share of the lines. Defaults to
             `0.3`.
         seed: int. Seed of the variants. Defaults to `1`.
 
@@ -113,15 +141,23 @@ def write_variants(
     share = checked_number(
         "share", share, lambda n: 0 < n <= MOST_VARIANTS, "a number in (0, 4]"
     )
-    corpus.check()
-    writer = _Writer(corpus, share, seed)
+    num_lines = corpus.check()
+    # Lines all over the text.
+    step = -(-num_lines // _MOST_LINES)
+    twins = _Twins(
+        [
+            (clean_text(source), clean_text(target))
+            for source, target in itertools.islice(corpus, 0, None, step)
+        ]
+    )
+    writer = _Writer(twins, share, seed)
     with atomic_directory(directory) as folder:
         paths = [pathlib.Path(p).name for p in (written.source, written.target)]
         with (
             open(folder / paths[0], "w", encoding="utf-8") as source,
             open(folder / paths[1], "w", encoding="utf-8") as target,
         ):
-            for pair in writer:
+            for pair in writer.lines(corpus):
                 source.write(f"{pair[0]}\n")
                 target.write(f"{pair[1]}\n")
     return dict(writer.counts)
@@ -134,148 +170,136 @@ def describe_counts(counts: Mapping[str, int]) -> str:
     return f"{sum(counts.values()):,}" + (f" ({shown})" if kinds else "")
 
 
-# === Places of things ===
+# === Words that translate each other ===
 
-_NUMBER_WORDS = (
-    "two three four five six seven eight nine ten eleven twelve thirteen "
-    "fifteen twenty thirty forty fifty sixty",
-    "zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn "
-    "fünfzehn zwanzig dreißig vierzig fünfzig sechzig",
-    "deux trois quatre cinq six sept huit neuf dix onze douze treize "
-    "quinze vingt trente quarante cinquante soixante",
-)
-# A word to the place of its number in the lists: "drei" to 1.
-_NUMBERS = {
-    word: value
-    for words in _NUMBER_WORDS
-    for value, word in enumerate(words.split())
-}
-_WEEKDAYS = {
-    word: day
-    for words in (
-        "monday tuesday wednesday thursday friday saturday sunday",
-        "montag dienstag mittwoch donnerstag freitag samstag sonntag",
-        "lundi mardi mercredi jeudi vendredi samedi dimanche",
-    )
-    for day, word in enumerate(words.split())
-}
-# What follows a number in an amount, and is around it in a time of day.
-_CURRENCY = re.compile(r" (?:dollars?|euros?|yens?)\b", re.IGNORECASE)
-_BEFORE_TIME = re.compile(r"\b(?:at|um|à) $")
-_CLOCK = re.compile(r" (?:o'clock|Uhr|heures?)\b")
+_Span = tuple[int, int]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Place:
-    """A part of both lines that a thing can replace.
+class _Place(NamedTuple):
+    """Two words that translate each other, each once in its line.
 
     Attributes:
-        kind: "word", "number", "amount", "time" or "date".
-        spans: the start and end of the part in the source and the target.
+        word: the word of the source.
+        is_same: whether it is the same in the target.
+        is_frequent: whether it is in many lines of the text.
+        spans: the start and end of the words in the source and the target.
     """
 
-    kind: str
-    spans: tuple[tuple[int, int], tuple[int, int]]
+    word: str
+    is_same: bool
+    is_frequent: bool
+    spans: tuple[_Span, _Span]
 
 
-def _single_words(line: str) -> dict[str, re.Match[str]]:
-    """Returns the words that a line has once."""
-    words = collections.defaultdict(list)
-    for match in _WORD.finditer(line):
-        words[match[0]].append(match)
-    return {word: found[0] for word, found in words.items() if len(found) == 1}
+def _words(line: str) -> dict[str, _Span]:
+    """Returns the words that stand once in a line.
+
+    Where words have no blanks around them, all short parts are words.
+    """
+    spans: dict[str, _Span | None] = {}
+    for run in _WORD.finditer(line):
+        starts = [run.start()]
+        if UNSPACED.search(run[0]):
+            starts = list(range(*run.span()))
+        for start in starts:
+            last = min(start + _LONGEST_PART, run.end())
+            ends = (
+                range(start + 1, last + 1) if len(starts) > 1 else [run.end()]
+            )
+            for end in ends:
+                word = line[start:end]
+                spans[word] = None if word in spans else (start, end)
+    return {word: span for word, span in spans.items() if span is not None}
 
 
-class _SharedWords:
-    """The words that stay the same in translation, found by counting lines."""
+class _Twins:
+    """The words of a text that translate each other.
 
-    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
-        either: collections.Counter[str] = collections.Counter()
-        both: collections.Counter[str] = collections.Counter()
+    Attributes:
+        known: a counter of the words of both sides, in lowercase.
+    """
+
+    def __init__(self, pairs: list[tuple[str, str]]) -> None:
+        counts = [collections.Counter[str]() for _ in range(2)]
         for pair in pairs:
-            source, target = (set(_WORD.findall(line)) for line in pair)
-            either.update(source | target)
-            both.update(source & target)
-        # By their counts, without capitals.
-        self.known_words: collections.Counter[str] = collections.Counter()
-        for word, count in sorted(either.items()):
-            if count >= _LEAST_COUNT and word.isalpha():
-                self.known_words[word.lower()] += count
-        self._words = {
+            for count, line in zip(counts, pair):
+                count.update(_words(line).keys())
+        frequent = [
+            {word for word, number in count.items() if number >= _LEAST_COUNT}
+            for count in counts
+        ]
+        lines_of: collections.Counter[str] = collections.Counter()
+        together: dict[str, collections.Counter[str]] = {}
+        for pair in pairs:
+            own, others = (
+                [word for word in _words(line) if word in known]
+                for line, known in zip(pair, frequent)
+            )
+            if len(own) > _MOST_WORDS or len(others) > _MOST_WORDS:
+                continue
+            for word in own:
+                if lines_of[word] < _MOST_LINES_OF_WORD:
+                    lines_of[word] += 1
+                    together.setdefault(word, collections.Counter()).update(
+                        others
+                    )
+        self._twins: dict[str, str] = {}
+        self._frequent = {
             word
-            for word, count in both.items()
-            if count >= _LEAST_COUNT
-            and count >= _LEAST_AGREEMENT * either[word]
-            and word[0].isupper()
-            and len(word) > 1
+            for word, count in counts[0].items()
+            if count > _MOST_OFTEN * len(pairs)
         }
+        for word, found in together.items():
+            # The lines that have both, as far as these lines tell.
+            scale = counts[0][word] / lines_of[word]
+            # The shortest of those that are in the same lines, as "water" is no
+            # more than one of the parts of words around it.
+            dice, _, twin = max(
+                (
+                    2 * scale * number / (counts[0][word] + counts[1][other]),
+                    -len(other),
+                    other,
+                )
+                for other, number in found.items()
+            )
+            same = word == twin
+            if dice >= (_LEAST_DICE_OF_SAME if same else _LEAST_DICE):
+                self._twins[word] = twin
+        self.known: collections.Counter[str] = collections.Counter()
+        for count, words in zip(counts, frequent):
+            for word in sorted(words):
+                if word.isalpha():
+                    self.known[word.lower()] += count[word]
 
     def places(self, source: str, target: str) -> list[_Place]:
-        """Returns the places of a pair of lines."""
-        lines = source, target
-        words = [_single_words(line) for line in lines]
-        places = []
-        for word in words[0].keys() & words[1].keys():
-            pair = [side[word] for side in words]
-            if word[0].isdigit():
-                places.append(_number_place(lines, pair))
-            elif word in self._words:
-                places.append(_Place("word", _spans(pair)))
-        for kind, table in (("number", _NUMBERS), ("date", _WEEKDAYS)):
-            by_value: list[dict[int, list[re.Match[str]]]] = []
-            for side in words:
-                by_value.append(collections.defaultdict(list))
-                for word, match in side.items():
-                    if (value := table.get(word.lower())) is not None:
-                        by_value[-1][value].append(match)
-            for value in by_value[0].keys() & by_value[1].keys():
-                pair = [side[value][0] for side in by_value]
-                if any(len(side[value]) > 1 for side in by_value):
-                    continue
-                if kind == "date":
-                    places.append(_Place("date", _spans(pair)))
-                else:
-                    places.append(_number_place(lines, pair))
-        # Sets have no order of their own; a seed must give the same text.
-        return sorted(places, key=lambda place: place.spans)
+        """Returns the places of a pair of lines, which do not overlap."""
+        own, others = _words(source), _words(target)
+        found = []
+        for word, span in own.items():
+            twin = word if word.isdecimal() else self._twins.get(word)
+            if twin is not None and twin in others:
+                spans = span, others[twin]
+                is_frequent = word in self._frequent
+                found.append(_Place(word, word == twin, is_frequent, spans))
+        # The longest first, where parts of words are words.
+        found.sort(key=lambda place: (-len(place.word), place.spans))
+        chosen: list[_Place] = []
+        for place in found:
+            if not any(_overlap(place, other) for other in chosen):
+                chosen.append(place)
+        return sorted(chosen, key=lambda place: place.spans)
 
 
-def _spans(
-    pair: list[re.Match[str]],
-) -> tuple[tuple[int, int], tuple[int, int]]:
-    return pair[0].span(), pair[1].span()
-
-
-def _number_place(lines: tuple[str, str], pair: list[re.Match[str]]) -> _Place:
-    """Returns the place of a number, with what makes it an amount or a time."""
-    units = [_CURRENCY.match(line, m.end()) for line, m in zip(lines, pair)]
-    if units[0] and units[1]:
-        ends = [unit.end() for unit in units if unit]
-        kind = "amount"
-    elif all(
-        _BEFORE_TIME.search(line, 0, m.start()) for line, m in zip(lines, pair)
-    ):
-        clocks = [_CLOCK.match(line, m.end()) for line, m in zip(lines, pair)]
-        ends = [
-            clock.end() if clock else match.end()
-            for clock, match in zip(clocks, pair)
-        ]
-        kind = "time"
-    else:
-        return _Place("number", _spans(pair))
-    return _Place(
-        kind, ((pair[0].start(), ends[0]), (pair[1].start(), ends[1]))
+def _overlap(one: _Place, other: _Place) -> bool:
+    return any(
+        mine[0] < theirs[1] and theirs[0] < mine[1]
+        for mine, theirs in zip(one.spans, other.spans)
     )
 
 
-def _weight(places: list[_Place]) -> int:
-    return sum(_WEIGHTS[place.kind] for place in places)
-
-
-# === Things to copy ===
+# === Names and numbers ===
 
 _LATIN = "abcdefghijklmnopqrstuvwxyz"
-_CODE_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 # The parts of a syllable; half of them are simple.
 _SIMPLE = ([*"bcdfghjklmnprstvwz"], [*"aeiou"], ["", "", "n", "r", "s", "l"])
 _ALL = (
@@ -289,368 +313,245 @@ _ALL = (
     "x z".split()
     + [""],
 )
-_TAGS = "a b br code div em h1 h2 i li p script span strong td u".split()
-_TOP_LEVELS = "com org net de fr eu info io co.uk gov edu at ch ca jp".split()
-_CURRENCIES = ("${}", "€{}", "£{}", "¥{}", "{} €", "{} $", "{} EUR", "{} CHF")
-# First and last character of the letters of scripts, the most letters of a
-# word, and how often each is drawn.
-_SCRIPTS = (
-    ("\u0400", "\u045f", 9, 4),  # Cyrillic
-    ("\u0386", "\u03ce", 9, 3),  # Greek
-    ("\u4e00", "\u9fff", 4, 5),  # Chinese
-    ("\u3041", "\u30fa", 6, 2),  # Japanese
-    ("\uac00", "\ud7a3", 4, 2),  # Korean
-    ("\u05d0", "\u05ea", 7, 1),  # Hebrew
-    ("\u0621", "\u064a", 7, 1),  # Arabic
-    ("\u0905", "\u0939", 6, 1),  # Devanagari
-    ("\u0e01", "\u0e2e", 6, 1),  # Thai
-    ("\u10d0", "\u10f0", 7, 1),  # Georgian
-)
-# First and last character of pictures. With the selector, those of the first
-# range are drawn in color; people can have a color of skin.
-_PICTURES = (
-    ("\u2600", "\u27bf"),
-    ("\U0001f300", "\U0001f64f"),
-    ("\U0001f680", "\U0001f6ff"),
-    ("\U0001f900", "\U0001faff"),
-)
-_COLOR_SELECTOR = "\ufe0f"
-_SKINS = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 
 
-def _characters(first: str, last: str) -> list[str]:
-    return [chr(number) for number in range(ord(first), ord(last) + 1)]
+class _Names:
+    """Draws names and numbers that nobody has heard."""
 
-
-# What draws a thing, and how often it is chosen.
-_Kinds: TypeAlias = tuple[tuple[Callable[[], str], int], ...]
-
-
-class _Things:
-    """Draws things that stay the same in every language."""
-
-    def __init__(
-        self, draws: random.Random, known_words: Mapping[str, int]
-    ) -> None:
+    def __init__(self, draws: random.Random, known: Mapping[str, int]) -> None:
         self._draws = draws
-        # Addresses are often made of known words, and names begin like them. A
-        # model must learn not to translate these: the more often it has seen a
-        # word, the harder that is. The root leaves some for rare ones.
-        # Neither is made of words in another script.
-        self._known_words = [
+        # Names often begin like known words, which a model must learn not to
+        # translate: the more often it has seen a word, the harder that is. The
+        # root leaves some for rare ones.
+        self._known = [
             word
-            for word in known_words
+            for word in known
             if unicodedata.normalize("NFD", word)[0] in _LATIN
         ]
-        self._known_weights = list(
-            itertools.accumulate(
-                math.sqrt(known_words[word]) for word in self._known_words
+        self._weights = list(
+            itertools.accumulate(math.sqrt(known[word]) for word in self._known)
+        )
+
+    def name(self) -> str:
+        """Returns a name, every second one with a given name before it."""
+        name = self._part()
+        kind = self._draws.random()
+        if kind < 0.04:
+            name = f"{name}-{self._part()}"
+        elif kind < 0.07:
+            prefixes = ("O'", "Mc", "D'", "van ", "de ", "al-", "Mac", "von ")
+            name = self._draws.choice(prefixes) + name
+        return f"{self._part()} {name}" if self._draws.random() < 0.45 else name
+
+    def number(self) -> str:
+        """Returns an integer, or at times a decimal."""
+        digits = self._draws.choices((1, 2, 3, 4, 5), (1, 5, 4, 4, 1))[0]
+        whole = self._draws.randrange(10 ** (digits - 1), 10**digits)
+        if self._draws.random() < 0.3:
+            mark, cents = self._draws.choice("..,"), self._draws.randrange(100)
+            return f"{whole}{mark}{cents}"
+        return str(whole)
+
+    def _part(self) -> str:
+        """Returns a name; many begin like a known word, as "Shevchenko"."""
+        start = ""
+        if self._known and self._draws.random() < 0.4:
+            (word,) = self._draws.choices(
+                self._known, cum_weights=self._weights
             )
-        )
-        self._pictures = [
-            char
-            for ends in _PICTURES
-            for char in _characters(*ends)
-            if unicodedata.category(char) == "So"
-        ]
-        self._letters = [
-            [c for c in _characters(first, last) if c.isalpha() and c.islower()]
-            or [c for c in _characters(first, last) if c.isalpha()]
-            for first, last, *_ in _SCRIPTS
-        ]
-
-        numbers: _Kinds = ((self._integer, 6), (self._decimal, 4))
-        words: _Kinds = (
-            (self._name, 12),
-            (self._full_name, 9),
-            (self._code, 5),
-            (self._email, 12),
-            (self._link, 7),
-            (self._markup, 4),
-            (self._emoji, 2),
-            (self._foreign, 8),
-            (self._noise, 1),
-            (self._integer, 2),
-            (self._decimal, 1),
-        )
-        self._kinds: dict[str, _Kinds] = {
-            "word": words,
-            "number": numbers,
-            "amount": ((self._amount, 1),),
-            "time": ((self._time, 1),),
-            "date": ((self._date, 1),),
-            "emoji": ((self._emoji, 1),),
-            "alone": (
-                *words,
-                *numbers,
-                (self._amount, 4),
-                (self._time, 1),
-                (self._date, 2),
-                (self._marks, 3),
-            ),
-        }
-
-    def draw(self, kind: str) -> str:
-        """Returns a thing for a place of some kind, or to stand alone."""
-        choices, weights = zip(*self._kinds[kind])
-        chosen: Callable[[], str] = self._draws.choices(choices, weights)[0]
-        return chosen()
-
-    def _some(self, characters: Sequence[str], least: int, most: int) -> str:
-        count = self._draws.randint(least, most)
-        return "".join(self._draws.choices(characters, k=count))
-
-    def _word(self) -> str:
-        """Returns a word that nobody has heard, of one to four syllables."""
+            start = word[: self._draws.randint(2, 5)]
         count = self._draws.choices((1, 2, 3, 4), (2, 6, 3, 1))[0]
-        return "".join(
+        syllables = (
             self._draws.choice(
                 (_SIMPLE if self._draws.random() < 0.6 else _ALL)[part]
             )
             for _ in range(count)
             for part in range(3)
         )
-
-    def _plain_word(self) -> str:
-        """Returns a word as hosts have it, in ASCII."""
-        word = self._known_word() if self._draws.random() < 0.6 else ""
-        plain = unicodedata.normalize("NFD", word or self._word())
-        return "".join(filter(_LATIN.__contains__, plain))
-
-    def _known_word(self) -> str:
-        """Returns a word of the text, or nothing where it has none."""
-        if not self._known_words:
-            return ""
-        return self._draws.choices(
-            self._known_words, cum_weights=self._known_weights
-        )[0]
-
-    def _name_part(self) -> str:
-        """Returns a name; many begin like a known word, as "Shevchenko"."""
-        start = ""
-        if self._draws.random() < 0.4:
-            start = self._known_word()[: self._draws.randint(2, 5)]
-        return f"{start}{self._word()}".capitalize()
-
-    def _name(self) -> str:
-        name = self._name_part()
-        kind = self._draws.random()
-        if kind < 0.06:
-            return f"{name}-{self._name_part()}"
-        if kind < 0.1:
-            prefixes = ("O'", "Mc", "D'", "van ", "de ", "al-", "Mac", "von ")
-            return self._draws.choice(prefixes) + name
-        return name
-
-    def _full_name(self) -> str:
-        middle = ""
-        if self._draws.random() < 0.1:
-            middle = self._draws.choice(_LATIN).upper() + ". "
-        return f"{self._name_part()} {middle}{self._name()}"
-
-    def _integer(self) -> str:
-        digits = self._draws.choices((1, 2, 3, 4, 5, 6), (1, 4, 4, 6, 2, 2))[0]
-        value = self._draws.randrange(10 ** (digits - 1), 10**digits)
-        if digits > 3 and self._draws.random() < 0.3:
-            return f"{value:,}".replace(",", self._draws.choice(",. "))
-        return str(value)
-
-    def _decimal(self) -> str:
-        digits = self._draws.randint(1, 4)
-        whole = self._draws.randrange(10**digits)
-        mark = self._draws.choice("..,")
-        return f"{whole}{mark}{self._some('0123456789', 1, 3)}"
-
-    def _amount(self) -> str:
-        number = self._draws.choice((self._integer, self._decimal))()
-        return self._draws.choice(_CURRENCIES).format(number)
-
-    def _time(self) -> str:
-        minutes = self._draws.randrange(24 * 60)
-        mark = self._draws.choice("::::.h")
-        return f"{minutes // 60}{mark}{minutes % 60:02}"
-
-    def _date(self) -> str:
-        day, month = self._draws.randint(1, 31), self._draws.randint(1, 12)
-        year = self._draws.randint(1900, 2060)
-        return self._draws.choice(
-            (
-                f"{year}-{month:02}-{day:02}",
-                f"{day}.{month}.{year}",
-                f"{day:02}/{month:02}/{year}",
-                f"{month}/{day}/{year % 100:02}",
-            )
-        )
-
-    def _code(self) -> str:
-        parts = self._draws.choices((1, 2, 3), (5, 4, 1))[0]
-        mark = self._draws.choice("---/._")
-        code = mark.join(
-            self._some(_CODE_CHARACTERS, 1, 6) for _ in range(parts)
-        )
-        return code.lower() if self._draws.random() < 0.1 else code
-
-    def _host(self) -> str:
-        words = [
-            self._plain_word()
-            for _ in range(self._draws.choices((1, 2), (3, 1))[0])
-        ]
-        mark = self._draws.choice("..-")
-        return f"{mark.join(words)}.{self._draws.choice(_TOP_LEVELS)}"
-
-    def _email(self) -> str:
-        user = self._plain_word()
-        kind = self._draws.random()
-        if kind < 0.4:
-            user += self._draws.choice("._-") + self._plain_word()
-        elif kind < 0.6:
-            user += self._draws.choice(("", "_", "-"))
-            user += self._some("0123456789", 1, 4)
-        return f"{user}@{self._host()}"
-
-    def _link(self) -> str:
-        start = self._draws.choice(
-            ("https://", "https://www.", "http://", "http://www.", "www.", "")
-        )
-        path = ""
-        for _ in range(self._draws.choices((0, 1, 2, 3), (3, 4, 3, 1))[0]):
-            part = self._draws.choice(
-                (self._plain_word, self._plain_word, self._integer, self._code)
-            )()
-            path += f"/{part}".replace(" ", "")
-        kind = self._draws.random()
-        if path and kind < 0.2:
-            path += self._draws.choice((".html", ".php", ".pdf", "/"))
-        elif path and kind < 0.35:
-            path += f"?{self._plain_word()}={self._some(_LATIN, 1, 6)}"
-        elif path and kind < 0.45:
-            path += f"#{self._plain_word()}"
-        return f"{start}{self._host()}{path}"
-
-    def _markup(self) -> str:
-        tag = self._draws.choice(_TAGS)
-        if self._draws.random() < 0.2:
-            tag = self._plain_word()
-        kind = self._draws.random()
-        if kind < 0.15:
-            return self._draws.choice((f"<{tag}>", f"</{tag}>", f"<{tag}/>"))
-        inside = self._name()
-        if tag == "a":
-            return f'<a href="{self._link()}">{inside}</a>'
-        if kind < 0.3:
-            return f'<{tag} class="{self._plain_word()}">{inside}</{tag}>'
-        return f"<{tag}>{inside}</{tag}>"
-
-    def _emoji(self) -> str:
-        count = self._draws.choices((1, 2, 3), (8, 2, 1))[0]
-        pictures = self._draws.choices(self._pictures, k=count)
-        kind = self._draws.random()
-        if kind < 0.5 and pictures[-1] <= _PICTURES[0][1]:
-            pictures.append(_COLOR_SELECTOR)
-        elif kind < 0.05:
-            pictures.append(self._draws.choice(_SKINS))
-        return "".join(pictures)
-
-    def _foreign(self) -> str:
-        """Returns letters of another script, as long as words are there."""
-        weights = [weight for *_, weight in _SCRIPTS]
-        letters, (_, _, most, _) = self._draws.choices(
-            list(zip(self._letters, _SCRIPTS)), weights
-        )[0]
-        word = self._some(letters, 1, most)
-        return word.capitalize() if self._draws.random() < 0.4 else word
-
-    def _noise(self) -> str:
-        return self._some(_LATIN, 3, 16)
-
-    def _marks(self) -> str:
-        mark = self._draws.choice("?!.…-–*#=_+/&%§~^|<>@:;,()[]{}•→©°")
-        return mark * self._draws.choices((1, 2, 3, 5), (4, 1, 2, 1))[0]
+        return f"{start}{''.join(syllables)}".capitalize()
 
 
 # === Variants ===
 
+_Pair = tuple[str, str]
+
 
 class _Writer:
-    """Makes the variants of a corpus, line by line."""
+    """Makes the variants of lines."""
 
-    def __init__(self, corpus: ParallelCorpus, share: float, seed: int) -> None:
-        self._corpus = corpus
+    def __init__(self, twins: _Twins, share: float, seed: int) -> None:
+        self._twins = twins
+        self._share = share
         self._draws = random.Random(seed)
-        self._shared = _SharedWords(corpus)
-        self._things = _Things(self._draws, self._shared.known_words)
-        num_lines = num_with_places = weight = 0
-        for pair in corpus:
-            num_lines += 1
-            if places := self._shared.places(*pair):
-                num_with_places += 1
-                weight += _weight(places)
-        wanted = share * num_lines
-        copies = min(_COPY_SHARE * wanted, MOST_VARIANTS * num_with_places)
-        # How many variants of each sort a line of weight 1 has on average.
-        self._copies = copies / weight if weight else 0.0
-        self._forms = (1 - _COPY_SHARE) * share
+        self._names = _Names(self._draws, twins.known)
         self.counts: collections.Counter[str] = collections.Counter()
 
-    def __iter__(self) -> Iterator[tuple[str, str]]:
+    def lines(self, corpus: Iterable[_Pair]) -> Iterator[_Pair]:
         """Yields each pair of lines and its variants."""
-        for pair in self._corpus:
-            yield pair
-            if places := self._shared.places(*pair):
-                average = self._copies * _weight(places)
-                for _ in range(self._drawn(average)):
-                    kind, variant = self._copy(pair, places)
-                    self.counts[kind] += 1
-                    yield variant
-            for _ in range(self._drawn(self._forms)):
-                kind, variant = self._form(pair)
+        for source, target in corpus:
+            pair = clean_text(source), clean_text(target)
+            # As they were given: files of lines stay aligned and comparable.
+            yield source, target
+            if not all(pair):
+                continue
+            count = int(self._share)
+            count += self._draws.random() < self._share - count
+            if not count:
+                continue
+            places = self._twins.places(*pair)
+            ways = self._ways(pair, places)
+            for kind in self._draws.choices(
+                list(ways), [_KINDS[kind] for kind in ways], k=count
+            ):
+                variant = getattr(self, f"_{kind}")(pair, ways[kind])
                 if variant != pair:
                     self.counts[kind] += 1
                     yield variant
 
-    def _drawn(self, average: float) -> int:
-        whole = int(average)
-        return whole + (self._draws.random() < average - whole)
+    def _ways(
+        self, pair: _Pair, places: list[_Place]
+    ) -> dict[str, list[_Place]]:
+        """Returns the kinds of variants of a pair, and the places of each."""
+        names = [
+            place
+            for place in places
+            if place.is_same
+            and place.word[0].isupper()
+            and len(place.word) > 1
+            # A model takes the first word for a name if it often is an invented
+            # one, and most first words are none.
+            and (place.spans[0][0] or self._draws.random() < 0.25)
+        ]
+        numbers = [place for place in places if place.word.isdecimal()]
+        marks = [[*_MARK.finditer(line)] for line in pair]
+        mark = [
+            _Place(one[0], True, True, (one.span(), other.span()))
+            for one, other in zip(*marks)
+            if len(marks[0]) == 1 == len(marks[1]) and one[0] == other[0]
+        ]
+        ways = {
+            "replaced": [
+                place
+                for place in places
+                if place.is_same or not place.is_frequent
+            ],
+            "around": places,
+            "mark": mark,
+            "name": names,
+            "number": numbers,
+        }
+        always = ("line", "alone", "lowercase", "unmarked", "quoted")
+        return {
+            **{kind: found for kind, found in ways.items() if found},
+            **dict.fromkeys(always, []),
+        }
 
-    def _copy(
-        self, pair: tuple[str, str], places: list[_Place]
-    ) -> tuple[str, tuple[str, str]]:
-        """Returns a pair with a thing in one place or, at times, in all."""
-        weights = [_WEIGHTS[place.kind] for place in places]
-        chosen = self._draws.choices(places, weights)
-        if self._draws.random() < 0.4:
-            chosen = places
-        lines = list(pair)
-        things = [self._things.draw(place.kind) for place in chosen]
-        for side in (0, 1):
-            # From the end, so that the spans before it stay where they are.
-            for place, thing in sorted(
-                zip(chosen, things), key=lambda item: item[0].spans[side]
-            )[::-1]:
-                start, end = place.spans[side]
-                line = lines[side]
-                lines[side] = f"{line[:start]}{thing}{line[end:]}"
-        return chosen[0].kind, (lines[0], lines[1])
+    def _signs(self) -> str:
+        if self._draws.random() < _ANY_SIGNS:
+            return "".join(self._draws.sample(SIGNS, _MOST_SIGNS))
+        return SIGNS[:_MOST_SIGNS]
 
-    def _form(self, pair: tuple[str, str]) -> tuple[str, tuple[str, str]]:
-        """Returns a pair in another form, or a thing alone."""
-        source, target = pair
-        kind = self._draws.choices(
-            ("lowercase", "unmarked", "quoted", "alone", "emoji"),
-            (8, 2, 9, 4, 1),
+    # === With signs ===
+
+    def _replaced(self, pair: _Pair, places: list[_Place]) -> _Pair:
+        """Puts signs in the place of one or two words."""
+        # Mostly what is the same on both sides: such things are kept.
+        same = [place for place in places if place.is_same]
+        if same and self._draws.random() < 0.7:
+            places = same
+        count = min(len(places), self._draws.choice((1, 1, _MOST_SIGNS)))
+        chosen = sorted(
+            self._draws.sample(places, count), key=lambda place: place.spans
+        )
+        return _with(pair, zip(chosen, self._signs()))
+
+    def _around(self, pair: _Pair, places: list[_Place]) -> _Pair:
+        """Puts signs around two words, or beside them."""
+        place = self._draws.choice(places)
+        first, last = tuple(self._signs())
+        before, after = self._draws.choices(
+            ((first, last), (first, ""), ("", first)), (4, 1, 1)
         )[0]
-        if kind == "lowercase":
-            source = source.lower()
-        elif kind == "unmarked":
-            source, target = (_FINAL_MARK.sub("", line) for line in pair)
-            if self._draws.random() < 0.5:
-                source = source.lower()
-        elif kind == "quoted":
-            first, last = self._draws.choice(_QUOTES)
-            source, target = (f"{first}{line}{last}" for line in pair)
-        elif kind == "emoji":
-            thing = self._things.draw("emoji")
-            source, target = (f"{line} {thing}" for line in pair)
-        else:
-            source = target = self._things.draw("alone")
-        return kind, (source, target)
+        own, other = (
+            f"{before} {line[start:end]} {after}".strip()
+            for line, (start, end) in zip(pair, place.spans)
+        )
+        return _with(pair, [(place, own)], other)
+
+    def _line(self, pair: _Pair, places: list[_Place]) -> _Pair:
+        """Puts signs before, after or around a line."""
+        first, last = tuple(self._signs())
+        before, after = self._draws.choice(
+            ((first, last), (first, ""), ("", first))
+        )
+        source, target = (f"{before} {line} {after}".strip() for line in pair)
+        return source, target
+
+    def _alone(self, pair: _Pair, places: list[_Place]) -> _Pair:
+        signs = " ".join(self._signs()[: self._draws.choice((1, _MOST_SIGNS))])
+        return signs, signs
+
+    def _mark(self, pair: _Pair, places: list[_Place]) -> _Pair:
+        """Puts a sign in the place of a mark between words."""
+        return _with(pair, [(places[0], self._signs()[0])])
+
+    # === As words ===
+
+    def _name(self, pair: _Pair, places: list[_Place]) -> _Pair:
+        return self._with_drawn(pair, places, self._names.name)
+
+    def _number(self, pair: _Pair, places: list[_Place]) -> _Pair:
+        return self._with_drawn(pair, places, self._names.number)
+
+    def _with_drawn(
+        self, pair: _Pair, places: list[_Place], draw: Callable[[], str]
+    ) -> _Pair:
+        if self._draws.random() < 0.6:
+            places = [self._draws.choice(places)]
+        return _with(pair, [(place, draw()) for place in places])
+
+    # === As people type ===
+
+    def _lowercase(self, pair: _Pair, places: list[_Place]) -> _Pair:
+        return pair[0].lower(), pair[1]
+
+    def _unmarked(self, pair: _Pair, places: list[_Place]) -> _Pair:
+        source, target = (_FINAL_MARK.sub("", line) for line in pair)
+        return (
+            source.lower() if self._draws.random() < 0.5 else source
+        ), target
+
+    def _quoted(self, pair: _Pair, places: list[_Place]) -> _Pair:
+        first, last = self._draws.choice(_QUOTES)
+        source, target = (f"{first}{line}{last}" for line in pair)
+        return source, target
+
+
+def _with(
+    pair: _Pair, texts: Iterable[tuple[_Place, str]], target: str | None = None
+) -> _Pair:
+    """Returns a pair with texts in some places.
+
+    Args:
+        texts: a place and a text each.
+        target: the text in the target, if it is another one.
+    """
+    texts = list(texts)
+    lines = list(pair)
+    for side in (0, 1):
+        # From the end, so that the spans before it stay where they are.
+        for place, text in sorted(
+            texts, key=lambda item: item[0].spans[side], reverse=True
+        ):
+            if side and target is not None:
+                text = target
+            start, end = place.spans[side]
+            line = lines[side]
+            before, after = line[:start], line[end:]
+            # As in prepared text, a blank is between a sign and a letter.
+            if text[0] in SIGNS and before and before[-1].isalnum():
+                before += " "
+            if text[-1] in SIGNS and after and after[0].isalnum():
+                after = f" {after}"
+            lines[side] = f"{before}{text}{after}"
+    return lines[0], lines[1]

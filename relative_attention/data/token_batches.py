@@ -241,6 +241,8 @@ class TokenBatches:
         labels = _rows_of(
             corpus.target_ids, corpus.target_offsets, pairs, sizes
         )
+        if sizes.max() > 1 and all(corpus.sign_ids):
+            _number_signs(corpus, pairs, sizes, (source, labels))
         # Nothing follows an end of sentence, so it is not an input.
         inputs = decoder_inputs(
             np.where(labels == _END_ID, 0, labels), self.start_token_id
@@ -349,6 +351,46 @@ def _rows_of(
     rows[is_token] = _take_ranges(ids, starts, lengths)
     rows[np.arange(len(rows)), row_lengths] = _END_ID
     return rows
+
+
+def _number_signs(
+    corpus: TokenCorpus,
+    pairs: np.ndarray,
+    sizes: np.ndarray,
+    rows: tuple[np.ndarray, np.ndarray],
+) -> None:
+    """Numbers the signs of joined rows again, so that no two lines share one.
+
+    The signs of the first line get the first numbers, and so on. After the last
+    number comes the first.
+
+    Args:
+        corpus: `TokenCorpus`.
+        pairs: int array, the pairs of the rows.
+        sizes: int array `(B,)`. How many pairs each row has.
+        rows: the ids of the sources and the targets, which are changed.
+    """
+    ids = [np.asarray(each) for each in corpus.sign_ids]
+    offsets = corpus.source_offsets, corpus.target_offsets
+    lengths = [each[pairs + 1] - each[pairs] for each in offsets]
+    firsts = np.cumsum(sizes) - sizes
+    has_signs = np.isin(rows[0], ids[0]).any(axis=1)
+    for row in np.flatnonzero(has_signs & (sizes > 1)):
+        count = 0
+        starts = [0, 0]
+        for pair in range(firsts[row], firsts[row] + sizes[row]):
+            spans = []
+            for side in (0, 1):
+                end = starts[side] + int(lengths[side][pair])
+                spans.append(rows[side][row, starts[side] : end])
+                starts[side] = end
+            old = np.flatnonzero(np.isin(ids[0], spans[0]))
+            new = (count + np.arange(len(old))) % len(ids[0])
+            count += len(old)
+            for own, span in zip(ids, spans):
+                places = [span == own[number] for number in old]
+                for place, number in zip(places, new):
+                    span[place] = own[number]
 
 
 # === Joined rows ===

@@ -26,11 +26,11 @@ from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
 from relative_attention.files import read_json_object
-from relative_attention.text import clean_text
+from relative_attention.text.form import clean_text
 
 # Version of the files, and of how text is cleaned before it is encoded. Files
 # of another version are rebuilt.
-_FORMAT = 7
+_FORMAT = 8
 # The errors of reading a file that is cut or holds something else.
 _DAMAGED = (OSError, EOFError, ValueError, TypeError, LookupError)
 
@@ -71,6 +71,8 @@ class TokenCorpus:
         line_numbers: int array `(num_pairs,)`. Line of each pair, from 1.
         num_empty: int. Pairs left out because a line was empty.
         num_too_long: int. Pairs left out because a line had too many tokens.
+        sign_ids: pair of tuples, the ids of the signs in the source and the
+            target; empty if no line has signs.
     """
 
     source_ids: np.ndarray
@@ -80,6 +82,7 @@ class TokenCorpus:
     line_numbers: np.ndarray
     num_empty: int
     num_too_long: int
+    sign_ids: tuple[Sequence[int], Sequence[int]] = ((), ())
 
     def __len__(self) -> int:
         """Returns the number of pairs."""
@@ -135,6 +138,7 @@ class TokenCorpus:
         target_vocabulary: AnyVocabulary,
         max_length: int,
         directory: pathlib.Path | str,
+        has_signs: bool = False,
     ) -> "TokenCorpus":
         """Encodes a corpus, or reuses the encoded files.
 
@@ -150,6 +154,8 @@ class TokenCorpus:
                 modification time), vocabularies and limit, and their checksum
                 is right; otherwise they are replaced. A folder with other
                 files is refused.
+            has_signs: bool. Whether lines may have signs, U+0001 to U+0008,
+                which are taken out otherwise. Defaults to `False`.
 
         Returns:
             `TokenCorpus`.
@@ -160,7 +166,7 @@ class TokenCorpus:
         """
         directory = pathlib.Path(directory)
         origin = _origin(
-            corpus, source_vocabulary, target_vocabulary, max_length
+            corpus, source_vocabulary, target_vocabulary, max_length, has_signs
         )
         # A full disk or a copy may have cut or changed a file: then all are
         # rebuilt.
@@ -175,6 +181,7 @@ class TokenCorpus:
                 (source_vocabulary, target_vocabulary),
                 max_length,
                 folder,
+                has_signs,
             )
             (folder / "origin.json").write_text(json.dumps(origin))
         return cls.load(directory)
@@ -233,6 +240,7 @@ def _origin(
     source_vocabulary: AnyVocabulary,
     target_vocabulary: AnyVocabulary,
     max_length: int,
+    has_signs: bool,
 ) -> dict[str, Any]:
     """Returns the inputs of the ids, in a form that JSON preserves."""
     return {
@@ -243,6 +251,7 @@ def _origin(
             for vocabulary in (source_vocabulary, target_vocabulary)
         ],
         "max_length": max_length,
+        "has_signs": has_signs,
     }
 
 
@@ -275,6 +284,7 @@ def _encode(
     vocabularies: tuple[AnyVocabulary, AnyVocabulary],
     max_length: int,
     folder: pathlib.Path,
+    has_signs: bool,
 ) -> None:
     """Encodes a corpus into the files of a folder.
 
@@ -287,7 +297,7 @@ def _encode(
         types[f"{side}_ids"] = "<u2" if len(vocabulary) <= 2**16 else "<i4"
         types[f"{side}_offsets"] = "<i8"
     counts, num_pairs = _write_arrays(
-        corpus, vocabularies, max_length, types, folder
+        corpus, vocabularies, max_length, types, folder, has_signs
     )
     if not num_pairs:
         raise InputError(
@@ -298,6 +308,9 @@ def _encode(
         )
     checksum = _checksum(_mapped_arrays(folder, types).values())
     content = {**counts, "types": types, "checksum": checksum}
+    if has_signs:
+        signed: Any = vocabularies
+        content["sign_ids"] = [each.sign_ids for each in signed]
     (folder / "counts.json").write_text(json.dumps(content))
 
 
@@ -338,6 +351,7 @@ def _write_arrays(
     max_length: int,
     types: Mapping[str, str],
     folder: pathlib.Path,
+    has_signs: bool,
 ) -> tuple[dict[str, int], int]:
     """Encodes a corpus some lines at a time, and appends to the files.
 
@@ -345,6 +359,9 @@ def _write_arrays(
         The numbers of pairs left out, and the number of pairs that are left.
     """
     counts = {"num_empty": 0, "num_too_long": 0}
+    # With signs, all are `Vocabulary`.
+    name = "encode_with_signs" if has_signs else "encode"
+    encoders = [getattr(vocabulary, name) for vocabulary in vocabularies]
     lengths = dict.fromkeys(types, 0)
     with contextlib.ExitStack() as stack:
         files = {
@@ -364,11 +381,11 @@ def _write_arrays(
             full = [
                 (number, pair)
                 for number, pair in batch
-                if clean_text(pair[0]) and clean_text(pair[1])
+                if all(clean_text(line, has_signs) for line in pair)
             ]
             rows = [
-                vocabulary.encode([pair[side] for _, pair in full])
-                for side, vocabulary in enumerate(vocabularies)
+                encode([pair[side] for _, pair in full])
+                for side, encode in enumerate(encoders)
             ]
             # One position is for the end of sentence, which rows lack here.
             fits = [

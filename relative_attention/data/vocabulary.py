@@ -12,7 +12,8 @@ import sentencepiece
 from relative_attention.argument_checks import checked_int
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_file
-from relative_attention.text import clean_text
+from relative_attention.text.form import SIGNS
+from relative_attention.text.form import clean_text
 
 # The default names of special pieces.
 _PADDING, _END = "<pad>", "</s>"
@@ -152,11 +153,46 @@ class Vocabulary:
         Returns:
             List of lists of int.
         """
-        lines = list(map(clean_text, lines))
+        return self._encode([clean_text(line) for line in lines])
+
+    def encode_with_signs(self, lines: Iterable[str]) -> list[list[int]]:
+        """Returns the token ids of lines in which signs stand for something.
+
+        Signs are U+0001 to U+0008, which `encode` takes out.
+
+        Args:
+            lines: iterable of strings, cleaned as for `encode` otherwise.
+
+        Returns:
+            List of lists of int.
+        """
+        return self._encode(
+            [clean_text(line, keep_signs=True) for line in lines]
+        )
+
+    def _encode(self, lines: list[str]) -> list[list[int]]:
         if len(lines) == 1:
             # Of a list, SentencePiece starts a thread for each core.
             return [self._processor.encode(lines[0])]
         return self._processor.encode(lines)
+
+    @property
+    def sign_ids(self) -> tuple[int, ...]:
+        """The ids of the signs, each one piece; none without bytes."""
+        ids = self._processor.piece_to_id(
+            [f"<0x{ord(sign):02X}>" for sign in SIGNS]
+        )
+        has_bytes = self._processor.unk_id() not in ids
+        return tuple(ids) if has_bytes else ()
+
+    def has_piece(self, character: str) -> bool:
+        """Returns whether a character is a piece, and so was seen in training.
+
+        Args:
+            character: string.
+        """
+        unknown = self._processor.unk_id()
+        return self._processor.piece_to_id(character) != unknown
 
     def decode(self, token_ids: Iterable[Iterable[int]]) -> list[str]:
         """Returns the text of each row of ids, up to its end of sentence.

@@ -1,8 +1,10 @@
 """The translator: sentences in, sentences out."""
 
 import dataclasses
+import re
 import warnings
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -21,23 +23,24 @@ from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import known_ends
 from relative_attention.decoding.model_steps import END_ID
 from relative_attention.decoding.model_steps import StepModel
-from relative_attention.decoding.paragraphs import Paragraphs
-from relative_attention.decoding.paragraphs import Translation
 from relative_attention.decoding.sampling import sample
+from relative_attention.decoding.translation import Translation
+from relative_attention.errors import InputError
 from relative_attention.schema import check_fields
 from relative_attention.schema import key
 from relative_attention.schema import keys_of
 from relative_attention.tensor_type import Tensor
-from relative_attention.text import clean_text
-from relative_attention.text import is_no_answer
-from relative_attention.text import seems_to_have_sentences
-from relative_attention.text import with_first_capital
-from relative_attention.text import without_copied_capital
+from relative_attention.text.case import has_letter
+from relative_attention.text.form import clean_text
+from relative_attention.text.placeholders import Placeholders
+from relative_attention.text.placeholders import without_signs
+from relative_attention.text.prepared import Sentence
+from relative_attention.text.prepared import TextRules
+from relative_attention.text.prepared import line_of
+from relative_attention.text.sentences import seems_to_have_sentences
 
 # Called after each batch with the number of sentences translated so far.
 ReportCount = Callable[[int], Any]
-# What a search after a loop may not repeat.
-_LOOP_NGRAM = 2
 _UNKNOWN_LANGUAGE = (
     "Lines with several sentences are not split, as the language of the source "
     "is unknown. Give `source_language`, or set `decoding.source_language` in "
@@ -74,11 +77,24 @@ class DecodingSection:
     source_language: str | None = key(None, is_language=True, may_change=True)
     """Language code of the source, such as `en`. `null`: training sets it to
     `data.source_language`, or to the ending of `data.source`. Without it,
-    lines are translated as they are: not split, with their capitals and
-    quotation marks, in lowercase, and also without a letter."""
+    lines are not split."""
+    target_language: str | None = key(None, is_language=True, may_change=True)
+    """Language code of the target, whose separators numbers get. `null`:
+    training sets it to `data.target_language`, or to the ending of
+    `data.target`."""
     split_sentences: bool = key(True, may_change=True)
-    """Whether `translate` and `serve` split lines into sentences. Set it to
-    `false` for a model that translates whole lines better."""
+    """Whether `translate` and `serve` split lines into sentences, if the
+    language of the source is known. Set it to `false` for a model that
+    translates whole lines better."""
+    usual_case: bool = key(False, may_change=True)
+    """Whether `translate` and `serve` search lines in capitals, in Title Case
+    and in lowercase in their usual case, and sentences in quotation marks
+    without these. Training with `data.variants` sets it."""
+    placeholders: bool = key(False, may_change=True)
+    """Whether `translate` and `serve` put signs in the place of what must not
+    be translated: addresses, tags, numbers with separators, marks without a
+    piece. The model must be trained to carry signs over; training with
+    `data.variants` sets it."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -110,18 +126,9 @@ class Translator:
     number of tokens. Translations are returned in the order of the sentences.
     An empty or blank sentence gives an empty line.
 
-    If the language of the source is known, `translate` splits a line into its
-    sentences, and joins their translations. Sentences in capitals or in
-    quotation marks are searched without them, and their translations get them.
-    In sentences in lowercase, words that usually begin with a capital get it.
-    E-mail addresses, links and names of files are in the translation as they
-    were. Sentences without a letter are their own translation.
-
-    Some sentences are searched for again: without the capital of the first
-    word, if that was copied and is known in lowercase; with a token at least
-    and without repeats, if the translation is empty or repeats itself. Where
-    the latter fails, the first translation stays. Prefixes and attention need
-    each line as it is.
+    `search` and `sample` return what the model makes of each line. `translate`
+    prepares lines and restores their translations, by the rules that are
+    switched on: `split_sentences`, `usual_case` and `placeholders`.
 
     Args:
         model: `Transformer` or `Ensemble`.
@@ -132,8 +139,10 @@ class Translator:
             `vocabulary`.
         batch_tokens: int. Most source tokens of a batch, over all beams.
             Defaults to `8192`.
-        max_length: int. The longest translation, in tokens. Defaults to
-            `None`, only limited by `max_extra_length`.
+        max_length: int. The longest translation, in tokens. If it stops the
+            search, the best of the hypotheses that ended is the result, even
+            an empty text. Defaults to `None`, only limited by
+            `max_extra_length`.
         min_length: int. The shortest translation, including the end of
             sentence. Defaults to `0`.
         **decoding: the settings below, which a model's folder keeps. They are
@@ -151,12 +160,35 @@ class Translator:
             many tokens in a row twice. Defaults to `0`, which allows repeats.
         source_language: string. The language code of the source, such as
             `"en"`. Defaults to `None`, unknown.
+        target_language: string. The language code of the target, whose
+            separators numbers get. Defaults to `None`, unknown.
         split_sentences: bool. Whether `translate` splits lines into sentences,
-            if the language is known. Defaults to `True`.
+            if the language of the source is known, and joins their
+            translations with the blanks and line ends that were between them.
+            Defaults to `True`.
+        usual_case: bool. Whether `translate` searches lines in capitals, in
+            Title Case and in lowercase in their usual case, and sentences in
+            quotation marks without these. Translations of lines in capitals
+            are in capitals. Defaults to `False`.
+        placeholders: bool. Whether `translate` puts signs, which the model was
+            trained to carry over, in the place of what must not be translated:
+            addresses, names of files, codes, tags, fields such as `{name}`,
+            emoji, words of a script and marks that the vocabulary lacks, and
+            numbers with separators. If no result has each sign once, the parts
+            between the signs are translated. Defaults to `False`.
+        keep: list of regular expressions, whose matches stay as they are. They
+            need `placeholders`. Defaults to none.
+        glossary: dict of terms of the source to what stands for them in the
+            translation. They need `placeholders`. Whole words are found, in
+            the case as given or at the beginning of a sentence, the longest
+            first. Defaults to none.
 
     Raises:
-        ValueError: if a number is out of range, or `source_language` is no
-            language code.
+        ValueError: if a number is out of range, a language is no language
+            code, an expression of `keep` is invalid, a term is empty, or
+            `keep` or `glossary` is given without `placeholders`.
+        InputError: if `placeholders` is set, and a vocabulary has no signs: it
+            must be a `Vocabulary` with bytes.
         TypeError: if there is no such setting.
 
     Example:
@@ -174,6 +206,8 @@ class Translator:
         batch_tokens: int = 8192,
         max_length: int | None = None,
         min_length: int = 0,
+        keep: Sequence[str] = (),
+        glossary: Mapping[str, str] | None = None,
         **decoding: Any,
     ) -> None:
         # Scoring and pictures need more of a model than a search does.
@@ -193,7 +227,13 @@ class Translator:
         self.trained_source_length = settings.trained_source_length
         self.no_repeat_ngram = settings.no_repeat_ngram
         self.source_language = settings.source_language
+        self.target_language = settings.target_language
         self.split_sentences = settings.split_sentences
+        self.usual_case = settings.usual_case
+        self.placeholders = settings.placeholders
+        self.keep = list(keep)
+        self.glossary = dict(glossary or {})
+        self._check_placeholders()
 
     @property
     def decoding(self) -> DecodingSection:
@@ -213,16 +253,13 @@ class Translator:
         length_penalty: float | None = None,
         split_sentences: bool | None = None,
     ) -> list[Any]:
-        """Translates each line of text.
+        """Translates each line of text, by the rules that are switched on.
 
         Args:
-            sentences, num_results, target_prefixes: see `search`.
+            sentences, num_results, target_prefixes: see `search`. With
+                prefixes, lines are translated as they are.
             num_beams, length_penalty: see `search`.
-            split_sentences: bool. Whether to translate the sentences of a line
-                one by one, and to join their translations with the blanks and
-                line ends that were between them. Defaults to `None`: if the
-                translator has a `source_language` and its `split_sentences`,
-                and neither `num_results` nor `target_prefixes` is given.
+            split_sentences: see `translate_lines`.
 
         Returns:
             List of strings; with `num_results` a list of lists of them, best
@@ -231,17 +268,208 @@ class Translator:
         Raises:
             TypeError, ValueError, InputError: see `search`.
         """
-        found = self.search(
-            sentences,
-            num_results,
-            target_prefixes,
-            num_beams=num_beams,
-            length_penalty=length_penalty,
-            split_sentences=split_sentences,
+        if target_prefixes is None:
+            found = self.translate_lines(
+                sentences,
+                num_results,
+                num_beams,
+                length_penalty,
+                split_sentences,
+            )
+        else:
+            self._check_splitting(split_sentences, num_results, True)
+            found = self.search(
+                sentences,
+                num_results or 1,
+                target_prefixes,
+                num_beams=num_beams,
+                length_penalty=length_penalty,
+            )
+        texts = [[result.text for result in results] for results in found]
+        return texts if num_results else [best for best, *_ in texts]
+
+    def translate_lines(
+        self,
+        lines: Sequence[str],
+        num_results: int | None = None,
+        num_beams: int | None = None,
+        length_penalty: float | None = None,
+        split_sentences: bool | None = None,
+        report: ReportCount | None = None,
+    ) -> list[list[Translation]]:
+        """Translates as `translate`, with scores and what was cut.
+
+        Args:
+            lines: list of strings.
+            num_results, num_beams, length_penalty, report: see `search`.
+            split_sentences: bool. Whether to translate the sentences of a line
+                one by one. Defaults to `None`: if the translator has a
+                `source_language` and its `split_sentences`, and `num_results`
+                is not given.
+
+        Returns:
+            For each line a list of `Translation`, best first. There may be
+            fewer than `num_results`; one if the line has several sentences.
+
+        Raises:
+            TypeError, ValueError, InputError: see `search`.
+        """
+        if num_results is not None:
+            num_results = checked_at_least("num_results", num_results, 1)
+        lines = checked_sentences("sentences", lines)
+        self._check_splitting(split_sentences, num_results, False)
+        if split_sentences is None and num_results is None:
+            self._warn_if_unknown(lines)
+        prepared = self.prepare(lines, split_sentences, num_results is not None)
+        sentences = [one for line in prepared for one in line]
+        num_searched = sum(not one.is_kept for one in sentences)
+
+        def report_lines(num_done: int) -> None:
+            if report is not None:
+                report(num_done * len(lines) // num_searched)
+
+        found = self.search_prepared(
+            [one for one in sentences if not one.is_kept],
+            num_results or 1,
+            num_beams,
+            length_penalty,
+            report_lines,
         )
-        if num_results is None:
-            return [translation.text for translation in found]
-        return [[result.text for result in results] for results in found]
+        return restored_lines(prepared, found)
+
+    def prepare(
+        self,
+        lines: Sequence[str],
+        split_sentences: bool | None = None,
+        is_n_best: bool = False,
+    ) -> list[list[Sentence]]:
+        """Returns the sentences of each line, by the rules, see `translate`.
+
+        Args:
+            lines: list of strings.
+            split_sentences: bool or `None`, see `translate_lines`.
+            is_n_best: bool. Whether several translations are asked for.
+        """
+        if split_sentences is None:
+            split_sentences = self.split_sentences and not is_n_best
+        placeholders = None
+        if self.placeholders:
+            # `_check_placeholders` has refused others.
+            vocabularies: set[Any] = {self.source_vocabulary, self.vocabulary}
+            placeholders = Placeholders(
+                lambda char: all(one.has_piece(char) for one in vocabularies),
+                self.source_language,
+                self.target_language,
+                [re.compile(expression) for expression in self.keep],
+                self.glossary,
+            )
+        rules = TextRules(
+            self.source_vocabulary.encode,
+            self.source_language,
+            self.target_language,
+            split_sentences,
+            self.usual_case,
+            placeholders,
+        )
+        return [rules.prepare(line) for line in lines]
+
+    def search_prepared(
+        self,
+        sentences: Sequence[Sentence],
+        num_results: int = 1,
+        num_beams: int | None = None,
+        length_penalty: float | None = None,
+        report: ReportCount | None = None,
+    ) -> list[list[Translation]]:
+        """Translates sentences that `prepare` returned.
+
+        Args:
+            sentences: list of `Sentence`, none of which is kept.
+            num_results, num_beams, length_penalty: see `search`.
+            report: called with the number of sentences translated so far.
+
+        Returns:
+            For each sentence a list of `Translation`, restored, best first.
+        """
+        settings = self._search_settings(num_beams, length_penalty)
+        num_done = 0
+
+        def count(num_of_batch: int) -> None:
+            if report is not None:
+                report(num_done + num_of_batch)
+
+        def decode(
+            texts: list[str], num_results: int, has_signs: bool = False
+        ) -> list[list[Translation]]:
+            nonlocal num_done
+            found = self._decode_sentences(
+                beam_search,
+                texts,
+                num_results,
+                settings["num_beams"],
+                [()] * len(texts),
+                count,
+                has_signs=has_signs,
+                **settings,
+            )
+            num_done += len(texts)
+            if has_signs or not self.placeholders:
+                return found
+            # A model that was given no sign should write none.
+            return [
+                [
+                    dataclasses.replace(one, text=without_signs(one.text))
+                    for one in results
+                ]
+                for results in found
+            ]
+
+        found: dict[int, list[Translation]] = {}
+        for has_signs in (False, True):
+            chosen = [
+                index
+                for index, one in enumerate(sentences)
+                if one.fits and bool(one.things) == has_signs
+            ]
+            if not chosen:
+                continue
+            # Of all beams, as the best one may lack a sign.
+            wanted = settings["num_beams"] if has_signs else num_results
+            texts = [sentences[index].text for index in chosen]
+            for index, results in zip(chosen, decode(texts, wanted, has_signs)):
+                restored = [
+                    dataclasses.replace(one, text=text)
+                    for one in results
+                    if (text := sentences[index].restored(one.text)) is not None
+                ]
+                if restored:
+                    found[index] = restored[:num_results]
+        report = None
+        left = [index for index in range(len(sentences)) if index not in found]
+        pieces = [
+            piece.strip()
+            for index in left
+            for piece in sentences[index].pieces()
+        ]
+        parts = iter(
+            decode([piece for piece in pieces if has_letter(piece)], 1)
+        )
+        for index in left:
+            own = [
+                next(parts)[0]
+                if has_letter(piece)
+                else Translation(piece.strip(), 0.0, was_cut=False)
+                for piece in sentences[index].pieces()
+            ]
+            found[index] = [
+                Translation(
+                    sentences[index].joined([part.text for part in own]),
+                    sum(part.score for part in own),
+                    was_cut=any(part.was_cut for part in own),
+                    sentences=tuple(own),
+                )
+            ]
+        return [found[index] for index in range(len(sentences))]
 
     def search(
         self,
@@ -253,9 +481,10 @@ class Translator:
         num_beams: int | None = None,
         length_penalty: float | None = None,
         return_alignment: bool = False,
-        split_sentences: bool | None = False,
     ) -> list[Any]:
-        """Translates by beam search, with scores, ids and what was cut.
+        """Searches for translations, as the model finds them.
+
+        Each line is searched as it is, whatever rules `translate` has.
 
         Args:
             sentences: list of strings, each a line of text.
@@ -273,9 +502,6 @@ class Translator:
                 `None`, the translator's.
             return_alignment: bool. Also return which source word each word
                 comes from, by attention. Defaults to `False`.
-            split_sentences: bool. Whether to search each sentence of a line by
-                itself, see `translate`. `None` is the default of `translate`.
-                Defaults to `False`.
 
         Returns:
             List of `Translation`, one per sentence, in their order; with
@@ -286,33 +512,22 @@ class Translator:
         Raises:
             TypeError: if `sentences` is not a list of strings.
             ValueError: if a number is out of range, a sentence is not valid
-                text, there is not a prefix for each sentence, or lines are to
-                be split and the language is unknown, several results are asked
-                for, or prefixes or attention.
+                text, or there is not a prefix for each sentence.
             InputError: if the model gives logits that are not finite, or
                 `return_attention` or `return_alignment` is given with an
                 `Ensemble`.
         """
-        settings = self.decoding
-        if num_beams is not None:
-            settings = dataclasses.replace(settings, num_beams=num_beams)
-        if length_penalty is not None:
-            settings = dataclasses.replace(
-                settings, length_penalty=length_penalty
-            )
+        settings = self._search_settings(num_beams, length_penalty)
         found = self._decode(
             beam_search,
             sentences,
             num_results,
-            settings.num_beams,
+            settings["num_beams"],
             target_prefixes,
             report,
             return_attention,
             return_alignment,
-            num_beams=settings.num_beams,
-            length_penalty=settings.length_penalty,
-            no_repeat_ngram=settings.no_repeat_ngram,
-            split_sentences=split_sentences,
+            **settings,
         )
         if num_results is None:
             return found
@@ -330,7 +545,6 @@ class Translator:
         return_attention: bool = False,
         report: ReportCount | None = None,
         return_alignment: bool = False,
-        split_sentences: bool | None = False,
     ) -> list[Any]:
         """Draws translations at random, see `relative_attention.sample`.
 
@@ -339,7 +553,6 @@ class Translator:
             sentences, num_results, target_prefixes: see `search`; here
                 `num_results` has no limit.
             return_attention, report, return_alignment: see `search`.
-            split_sentences: see `search`.
 
         Returns, Raises: see `search`.
         """
@@ -356,7 +569,6 @@ class Translator:
             top_k=top_k,
             top_p=top_p,
             seed=seed,
-            split_sentences=split_sentences,
         )
 
     def _decode(
@@ -369,15 +581,13 @@ class Translator:
         report: ReportCount | None,
         return_attention: bool,
         return_alignment: bool,
-        split_sentences: bool | None,
         **settings: Any,
     ) -> list[Any]:
-        """Decodes lines, as their sentences.
+        """Decodes lines as they are.
 
         Args:
             sentences, num_results, target_prefixes, report: see `search`.
             return_attention, return_alignment: see `search`.
-            split_sentences: see `search`.
             decode: `beam_search` or `sample`.
             num_hypotheses: int. Hypotheses per sentence, which need memory.
             **settings: other arguments of `decode`.
@@ -385,120 +595,32 @@ class Translator:
         if num_results is not None:
             num_results = checked_at_least("num_results", num_results, 1)
         lines = checked_sentences("sentences", sentences)
-        needs_line = (
-            target_prefixes is not None or return_attention or return_alignment
-        )
-        if split_sentences is None:
-            split_sentences = (
-                self.split_sentences
-                and num_results is None
-                and not needs_line
-                and self._knows_language(lines)
-            )
-        elif split_sentences:
-            self._check_splitting(needs_line, num_results)
-        paragraphs = Paragraphs(
-            lines,
-            None if needs_line else self.source_language,
-            split_sentences,
-            self.source_vocabulary.encode,
-        )
-        num_sentences = len(paragraphs.sentences)
-        prefixes = self._encoded_prefixes(target_prefixes, num_sentences)
-
-        def report_lines(num_done: int) -> None:
-            if report is not None:
-                report(num_done * len(lines) // num_sentences)
-
         found = self._decode_sentences(
             decode,
-            paragraphs.sentences,
+            lines,
             num_results or 1,
             num_hypotheses,
-            prefixes,
-            report_lines,
+            self._encoded_prefixes(target_prefixes, len(lines)),
+            report,
             return_attention,
             return_alignment,
             **settings,
         )
-        # A model of no language may repeat itself on purpose.
-        if decode is beam_search and not needs_line and self.source_language:
-            self._search_again(
-                found, paragraphs.sentences, num_results or 1, settings
+        return found if num_results else [one for one, *_ in found]
+
+    def _search_settings(
+        self, num_beams: int | None, length_penalty: float | None
+    ) -> dict[str, Any]:
+        """Returns the arguments of `beam_search`, checked."""
+        settings = self.decoding
+        if num_beams is not None:
+            settings = dataclasses.replace(settings, num_beams=num_beams)
+        if length_penalty is not None:
+            settings = dataclasses.replace(
+                settings, length_penalty=length_penalty
             )
-        lines_found = paragraphs.translations(found)
-        return lines_found if num_results else [one for one, *_ in lines_found]
-
-    def _search_again(
-        self,
-        found: list[list[Translation]],
-        sentences: Sequence[str],
-        num_results: int,
-        settings: Mapping[str, Any],
-    ) -> None:
-        """Replaces what is no translation, as far as that can be seen.
-
-        First, a sentence whose first word was copied, as if it were a name, is
-        searched for without its capital. Then, a sentence whose translation is
-        empty or repeats itself is searched for with a token at least and
-        without repeats. If that fails, the first translation stays.
-        """
-
-        def search(texts: list[str], **more: Any) -> list[list[Translation]]:
-            return self._decode_sentences(
-                beam_search,
-                texts,
-                num_results,
-                settings["num_beams"],
-                [()] * len(texts),
-                lambda num_done: None,
-                **{**settings, **more},
-            )
-
-        def without_capital(sentence: str, translation: str) -> str:
-            return without_copied_capital(
-                sentence, translation, self.source_vocabulary.encode
-            )
-
-        texts = [
-            without_capital(sentence, results[0].text)
-            for sentence, results in zip(sentences, found)
-        ]
-        copied = [
-            index
-            for index, sentence in enumerate(sentences)
-            if texts[index] != sentence
-        ]
-        again = search([texts[index] for index in copied])
-        for index, results in zip(copied, again):
-            best = with_first_capital(results[0].text)
-            # Copied again: it is a name.
-            if without_capital(sentences[index], best) != sentences[index]:
-                texts[index] = sentences[index]
-            else:
-                found[index] = results
-
-        unanswered = [
-            index
-            for index, text in enumerate(texts)
-            if is_no_answer(text, found[index][0].text)
-        ]
-        again = search(
-            [texts[index] for index in unanswered],
-            no_repeat_ngram=_LOOP_NGRAM,
-            min_length=max(self.min_length, 2),
-        )
-        for index, results in zip(unanswered, again):
-            # Otherwise the first translation stays.
-            if not is_no_answer(texts[index], results[0].text):
-                found[index] = results
-
-        for index in copied:
-            if texts[index] != sentences[index]:
-                found[index] = [
-                    dataclasses.replace(one, text=with_first_capital(one.text))
-                    for one in found[index]
-                ]
+        names = ("num_beams", "length_penalty", "no_repeat_ngram")
+        return {name: getattr(settings, name) for name in names}
 
     def _decode_sentences(
         self,
@@ -507,9 +629,10 @@ class Translator:
         num_results: int,
         num_hypotheses: int,
         prefixes: Sequence[Sequence[int]],
-        report: ReportCount,
+        report: ReportCount | None,
         return_attention: bool = False,
         return_alignment: bool = False,
+        has_signs: bool = False,
         **settings: Any,
     ) -> list[list[Translation]]:
         """Decodes sentences in batches, and restores their order.
@@ -517,10 +640,14 @@ class Translator:
         Args:
             prefixes: for each sentence the ids that its translation begins
                 with.
+            has_signs: whether sentences have signs, which users cannot write.
             others: see `_decode`.
         """
-        settings = {"min_length": self.min_length, **settings}
-        rows = self.source_vocabulary.encode(sentences)
+        vocabulary: Any = self.source_vocabulary
+        encode = (
+            vocabulary.encode_with_signs if has_signs else vocabulary.encode
+        )
+        rows = encode(sentences)
         limit = self.max_source_length - 1
         was_cut = [len(row) > limit for row in rows]
         # The result for a blank line, without a search: its prefix.
@@ -533,7 +660,7 @@ class Translator:
         ]
         lengths = {}
         for index, sentence in enumerate(sentences):
-            if clean_text(sentence):
+            if clean_text(sentence, keep_signs=has_signs):
                 length = min(len(rows[index]) + 1, self.max_source_length)
                 lengths[index] = (length * num_hypotheses, len(rows[index]))
         num_done = len(sentences) - len(lengths)
@@ -550,6 +677,7 @@ class Translator:
                     num_results=num_results,
                     max_extra_length=self.max_extra_length,
                     max_length=self.max_length,
+                    min_length=self.min_length,
                     target_prefix=padded_rows(begun) if any(begun) else None,
                     return_attention=return_attention or return_alignment,
                     **settings,
@@ -568,19 +696,30 @@ class Translator:
                     ]
                 found[index] = results_of_one
             num_done += len(batch)
-            report(num_done)
+            if report is not None:
+                report(num_done)
         return found
 
-    def _knows_language(self, lines: Sequence[str]) -> bool:
-        """Returns whether lines can be split; warns if they should be."""
-        if self.source_language is not None:
-            return True
-        if any(map(seems_to_have_sentences, lines)):
-            # Where `translate` was called.
-            warnings.warn(_UNKNOWN_LANGUAGE, stacklevel=5)
-        return False
+    @property
+    def splits_sentences(self) -> bool:
+        """Whether `translate` splits lines, unless it is told otherwise."""
+        return self.split_sentences and self.source_language is not None
 
-    def _check_splitting(self, needs_line: bool, num_results: Any) -> None:
+    def _warn_if_unknown(self, lines: Sequence[str]) -> None:
+        """Warns of lines that would be split if their language were known."""
+        if self.split_sentences and self.source_language is None:
+            if any(map(seems_to_have_sentences, lines)):
+                # Where `translate` was called.
+                warnings.warn(_UNKNOWN_LANGUAGE, stacklevel=4)
+
+    def _check_splitting(
+        self,
+        split_sentences: bool | None,
+        num_results: int | None,
+        has_prefixes: bool,
+    ) -> None:
+        if not split_sentences:
+            return
         if self.source_language is None:
             raise ValueError(
                 "`split_sentences` needs the language of the source. "
@@ -588,13 +727,44 @@ class Translator:
                 "or set `decoding.source_language` in the config.json of the "
                 "model's folder."
             )
-        if needs_line or (num_results or 1) > 1:
+        if has_prefixes or (num_results or 1) > 1:
             raise ValueError(
                 "`split_sentences` is for the best translation of a line, "
-                "without `target_prefixes`, `return_attention` and "
-                "`return_alignment`. Received: split_sentences=True, "
+                "without `target_prefixes`. Received: split_sentences=True, "
                 f"num_results={num_results}."
             )
+
+    def _check_placeholders(self) -> None:
+        """Checks what placeholders need."""
+        for number, expression in enumerate(self.keep):
+            try:
+                re.compile(expression)
+            except re.error as error:
+                raise ValueError(
+                    f"`keep[{number}]` must be a regular expression. Received: "
+                    f"{expression!r} ({error})."
+                ) from error
+        if "" in self.glossary:
+            raise ValueError(
+                "`glossary` must have no empty term. Received: "
+                f"{self.glossary['']!r} for ''."
+            )
+        if not self.placeholders:
+            if self.keep or self.glossary:
+                raise ValueError(
+                    "`keep` and `glossary` need a model that carries signs "
+                    "over. Received: placeholders=False. Train it with "
+                    "`data.variants`."
+                )
+            return
+        for vocabulary in (self.source_vocabulary, self.vocabulary):
+            if not getattr(vocabulary, "sign_ids", ()):
+                raise InputError(
+                    "`decoding.placeholders` needs SentencePiece vocabularies "
+                    "with bytes, which have a piece for each sign. Received: "
+                    f"{type(vocabulary).__name__}. Set it to false in the "
+                    "config.json of the model's folder."
+                )
 
     def _encoded_prefixes(
         self, target_prefixes: Sequence[str] | None, num_sentences: int
@@ -641,6 +811,55 @@ class Translator:
             attention=attention if keeps_attention else None,
             alignment=alignment,
         )
+
+
+def restored_lines(
+    lines: Sequence[Sequence[Sentence]], found: Iterable[list[Translation]]
+) -> list[list[Translation]]:
+    """Returns the translations of lines, from those of their sentences.
+
+    Args:
+        lines: what `Translator.prepare` returned.
+        found: the translations of each sentence that is not kept, best first.
+
+    Returns:
+        For each line a list of `Translation`, best first; one if the line has
+        several sentences.
+    """
+    remaining = iter(found)
+    return [
+        _restored_line(
+            line,
+            [
+                [Translation(one.text, 0.0, was_cut=False)]
+                if one.is_kept
+                else next(remaining)
+                for one in line
+            ],
+        )
+        for line in lines
+    ]
+
+
+def _restored_line(
+    line: Sequence[Sentence], results: Sequence[list[Translation]]
+) -> list[Translation]:
+    if len(line) == 1:
+        return _distinct(
+            [
+                dataclasses.replace(one, text=line_of(line, [one.text]))
+                for one in results[0]
+            ]
+        )
+    best = tuple(found[0] for found in results)
+    return [
+        Translation(
+            line_of(line, [one.text for one in best]),
+            sum(one.score for one in best),
+            was_cut=any(one.was_cut for one in best),
+            sentences=best,
+        )
+    ]
 
 
 def _distinct(results: Sequence[Translation]) -> list[Translation]:

@@ -28,7 +28,7 @@ from relative_attention.files import check_is_free
 from relative_attention.models import Transformer
 from relative_attention.models.weights import check_finite
 from relative_attention.tensor_type import Tensor
-from relative_attention.text import clean_text_in_graph
+from relative_attention.text.form import clean_text_in_graph
 
 if TYPE_CHECKING:
     import tensorflow as tf

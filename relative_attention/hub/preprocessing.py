@@ -18,8 +18,8 @@ from relative_attention.errors import InputError
 from relative_attention.hub.backbone import TranslationBackbone
 from relative_attention.hub.presets import FromPreset
 from relative_attention.hub.presets import check_class
-from relative_attention.text import clean_text
-from relative_attention.text import clean_text_in_graph
+from relative_attention.text.form import clean_text
+from relative_attention.text.form import clean_text_in_graph
 
 # The file of the source vocabulary if it differs from the target's.
 SOURCE_TOKENIZER_FILE = "source_tokenizer.json"

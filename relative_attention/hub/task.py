@@ -564,11 +564,11 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
         is_one = False
         for batch in inputs.as_numpy_iterator() if is_dataset else [inputs]:
             sources, prefixes, is_one = self._sources(batch)
-            texts = translator.translate(
+            found = translator.search(
                 sources,
                 target_prefixes=prefixes if any(prefixes) else None,
-                split_sentences=False,
             )
+            texts = [one.text for one in found]
             if strip_prompt:
                 texts = [
                     text.removeprefix(prefix).lstrip()

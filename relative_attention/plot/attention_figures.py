@@ -343,7 +343,7 @@ def model_picture(
     """
     check_matplotlib()
     check_attention(translator.model)
-    (translation,) = translator.translate([sentence], split_sentences=False)
+    translation = translator.search([sentence])[0].text
     save_figure(model_figure(translator, sentence, translation), path)
     return translation
 

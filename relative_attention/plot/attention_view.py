@@ -208,7 +208,7 @@ def sentence_pair(
 ) -> SentencePair:
     """Encodes a sentence and its translation, by default the model's own."""
     if translation is None:
-        (translation,) = translator.translate([sentence], split_sentences=False)
+        translation = translator.search([sentence])[0].text
     pieces, token_ids = [], []
     for vocabulary, text in (
         (translator.source_vocabulary, sentence),

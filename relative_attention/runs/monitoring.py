@@ -215,6 +215,6 @@ def _translate(translator: Translator, sources: Sequence[str]) -> list[str]:
     Training may recover (`training.on_nonfinite`), and reports this itself.
     """
     try:
-        return translator.translate(sources, split_sentences=False)
+        return [one.text for one in translator.search(sources)]
     except NotFiniteError:
         return [""] * len(sources)

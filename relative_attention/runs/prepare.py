@@ -126,6 +126,7 @@ def find_inputs(
             vocabularies = initial_weights.vocabularies
     # A vocabulary that is still to be learned is checked then.
     check_joining(recipe, vocabularies or ())
+    _check_signs(recipe, vocabularies or ())
     return RunInputs(files, vocabularies, initial_weights, paths)
 
 
@@ -144,6 +145,21 @@ def check_joining(
                 f"({type(vocabulary).__name__}): the ids of two lines, one "
                 "after another, are not those of the joined line. Received: "
                 f"{recipe.data.join}. Set data.join=null, or learn a new "
+                "vocabulary (vocabulary.from_start=false)."
+            )
+
+
+def _check_signs(recipe: Recipe, vocabularies: Iterable[AnyVocabulary]) -> None:
+    """Checks that variants, which have signs, can be encoded."""
+    if not recipe.data.variants:
+        return
+    for vocabulary in vocabularies:
+        if not isinstance(vocabulary, Vocabulary) or not vocabulary.sign_ids:
+            raise InputError(
+                "`data.variants` needs a SentencePiece vocabulary with bytes, "
+                "in which signs stand for what must not be translated. "
+                f"Received: {type(vocabulary).__name__} and "
+                f"{recipe.data.variants}. Add data.variants=0, or learn a new "
                 "vocabulary (vocabulary.from_start=false)."
             )
 
@@ -265,6 +281,7 @@ def prepare_data(
             *vocabularies,
             files.max_length,
             directory / "cache" / name,
+            has_signs=bool(files.variants) and name == "train",
         )
         if name in numbers:
             # Lines are reported by their numbers in the user's file.

@@ -233,7 +233,7 @@ def _score_corpus(
     """
     sources, references = (list(side) for side in zip(*corpus))
     # Lines of a test set are sentences already, by its own count.
-    hypotheses = translator.translate(sources, split_sentences=False)
+    hypotheses = [one.text for one in translator.search(sources)]
     scores: dict[str, Any] = {}
     tokenize = bleu_tokenizer(section, references)
     counts = SentenceStatistics.of_texts(hypotheses, references, tokenize)

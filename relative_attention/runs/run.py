@@ -337,15 +337,19 @@ class TrainingRun:
         if length is None:
             # A few long rows do not make a model good at long texts.
             length = self.train_batches.source_length(_SHARE_OF_ROWS)
-        language = decoding.source_language
-        # Text that is kept exactly is not split or lowered either.
-        if language is None and isinstance(
-            self.data.source_vocabulary, Vocabulary
-        ):
-            data = dataclasses.asdict(self.recipe.data)
-            language, _ = recipe_languages(data)
+        languages = decoding.source_language, decoding.target_language
+        # Text that is kept exactly is not split either.
+        if isinstance(self.data.source_vocabulary, Vocabulary):
+            found = recipe_languages(dataclasses.asdict(self.recipe.data))
+            languages = languages[0] or found[0], languages[1] or found[1]
+        has_variants = self.recipe.data.variants > 0
         return dataclasses.replace(
-            decoding, trained_source_length=length, source_language=language
+            decoding,
+            trained_source_length=length,
+            source_language=languages[0],
+            target_language=languages[1],
+            usual_case=decoding.usual_case or has_variants,
+            placeholders=decoding.placeholders or has_variants,
         )
 
     def _make_model(

@@ -57,6 +57,11 @@ _SETTINGS = {
     "max_extra_length": "`decoding.max_extra_length`",
     "max_source_length": "`decoding.max_source_length`",
     "source_language": "`decoding.source_language`",
+    "target_language": "`decoding.target_language`",
+    "usual_case": "`decoding.usual_case`",
+    "placeholders": "`decoding.placeholders`",
+    "keep": "--keep",
+    "glossary": "--glossary",
     "no_repeat_ngram": "--no-repeat-ngram",
 }
 

@@ -40,7 +40,7 @@ from starlette.types import Send
 
 from relative_attention.decoding import Translation
 from relative_attention.decoding import Translator
-from relative_attention.decoding.paragraphs import Part
+from relative_attention.decoding.translator import restored_lines
 from relative_attention.errors import InputError
 from relative_attention.evaluation import corpus_bleu
 from relative_attention.evaluation import sentence_scores
@@ -59,6 +59,7 @@ from relative_attention.serve.predict import checked_texts
 from relative_attention.serve.predict import read_json_object
 from relative_attention.serve.predict import read_predict
 from relative_attention.serve.predict import write_predict
+from relative_attention.text.prepared import Sentence
 
 # How long a stopping server may take to finish running requests.
 _FINISH_SECONDS = 120
@@ -197,19 +198,17 @@ class _Handlers:
         model, body = self._model(request), await self._body(request)
         asked = read_predict(body, self._settings.max_sentences)
         await self._check_tokens(request, model, asked.sentences)
-        if asked.is_n_best:
-            found = await self._submit(
-                request, model, model.n_best, asked.sentences
-            )
-        else:
-            paragraphs = await asyncio.to_thread(
-                model.paragraphs, asked.sentences, asked.split_sentences
-            )
-            # Sentences, so that a paragraph does not hold up other requests.
-            best = await self._submit(
-                request, model, model.best, paragraphs.sentences
-            )
-            found = paragraphs.translations(best)
+        lines = await asyncio.to_thread(
+            model.prepare,
+            asked.sentences,
+            asked.split_sentences,
+            asked.is_n_best,
+        )
+        # Sentences, so that a paragraph does not hold up other requests.
+        work = model.n_best if asked.is_n_best else model.best
+        found = restored_lines(
+            lines, await self._submit(request, model, work, _searched(lines))
+        )
         return JSONResponse(
             write_predict(asked, found, model.translator.num_beams)
         )
@@ -221,15 +220,18 @@ class _Handlers:
             body.get("lines"), "lines", self._settings.max_sentences
         )
         await self._check_tokens(request, model, lines)
-        paragraphs = await asyncio.to_thread(model.paragraphs, lines)
-        found = await self._submit(
-            request, model, model.n_best, paragraphs.sentences
+        prepared = await asyncio.to_thread(model.prepare, lines)
+        found = iter(
+            await self._submit(
+                request, model, model.n_best, _searched(prepared)
+            )
         )
         shown = [
-            [*map(_page_sentence, parts, results)]
-            for parts, results in zip(
-                paragraphs.parts, paragraphs.results(found)
-            )
+            [
+                _page_sentence(one, None if one.is_kept else next(found))
+                for one in line
+            ]
+            for line in prepared
         ]
         most = model.translator.max_source_length
         return JSONResponse({"lines": shown, "max_tokens": most})
@@ -238,8 +240,8 @@ class _Handlers:
         self,
         request: Request,
         model: ServedModel,
-        work: Callable[[list[str]], list[list[Translation]]],
-        sentences: list[str],
+        work: Callable[[list[Sentence]], list[list[Translation]]],
+        sentences: list[Sentence],
     ) -> list[list[Translation]]:
         """Translates sentences in their turn, and counts them."""
         found = await _unless_hung_up(
@@ -263,7 +265,7 @@ class _Handlers:
             {
                 "name": name,
                 **model.about,
-                "splits_sentences": model.splits_sentences,
+                "splits_sentences": model.translator.splits_sentences,
             }
             for name, model in self._models.items()
         ]
@@ -377,16 +379,24 @@ async def _unless_hung_up(
         hanging_up.cancel()
 
 
+def _searched(lines: Sequence[Sequence[Sentence]]) -> list[Sentence]:
+    """Returns the sentences of lines that are searched."""
+    return [one for line in lines for one in line if not one.is_kept]
+
+
 def _page_sentence(
-    part: Part, results: Sequence[Translation]
+    part: Sentence, results: Sequence[Translation] | None
 ) -> dict[str, Any]:
     """Returns what the page shows of a sentence."""
+    # Only what the model itself has found can be continued by it.
+    is_plain = results is not None and not part.things
+    if results is None:
+        results = [Translation(part.text, 0.0, was_cut=False)]
     return {
         "sentence": part.text,
         "before": part.before,
-        "after": part.after,
-        "is_raised": part.is_raised,
-        "is_kept": part.is_kept,
+        "after": part.after + part.blank,
+        "is_plain": is_plain and part.raised_for is None,
         "was_cut": results[0].was_cut,
         "translations": [
             {"text": one.text, "score": one.score} for one in results

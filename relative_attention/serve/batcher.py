@@ -24,7 +24,7 @@ _PART_OF_BATCH = 0.1
 
 # Takes the texts of a batch and returns an answer to each. Texts of several
 # requests share a batch if their work is equal, such as a method of one model.
-Work = Callable[[list[str]], Sequence[Any]]
+Work = Callable[[list[Any]], Sequence[Any]]
 
 
 @dataclasses.dataclass(eq=False)
@@ -33,7 +33,7 @@ class _Item:
 
     request: object
     work: Work
-    text: str
+    text: Any
     turn: int
     answer: "asyncio.Future[Any]"
 
@@ -95,7 +95,7 @@ class Batcher:
         (answer,) = await self.submit(lambda _: [function(*arguments)], [""])
         return answer
 
-    async def submit(self, work: Work, texts: Sequence[str]) -> list[Any]:
+    async def submit(self, work: Work, texts: Sequence[Any]) -> list[Any]:
         """Waits for the answers to the texts of one request.
 
         A cancelled caller leaves the queue.

@@ -18,12 +18,12 @@ from relative_attention.decoding import Translator
 from relative_attention.decoding import beam_search
 from relative_attention.decoding.compiled import run_compiled
 from relative_attention.decoding.constraints import known_ends
-from relative_attention.decoding.paragraphs import Paragraphs
 from relative_attention.decoding.translator import read_translations
 from relative_attention.errors import InputError
 from relative_attention.saving import load_translator
 from relative_attention.serve.metrics import Metrics
 from relative_attention.tensor_type import Tensor
+from relative_attention.text.prepared import Sentence
 from relative_attention.zoo import find_model
 from relative_attention.zoo import model_examples
 from relative_attention.zoo import model_license
@@ -60,39 +60,29 @@ class ServedModel:
     translator: Translator
     about: Mapping[str, Any]
 
-    @property
-    def splits_sentences(self) -> bool:
-        """Whether lines are split into sentences, unless a request says no."""
-        translator = self.translator
-        is_known = translator.source_language is not None
-        return translator.split_sentences and is_known
-
-    def paragraphs(
-        self, lines: Sequence[str], split_sentences: bool | None = None
-    ) -> Paragraphs:
-        """Returns lines as the sentences to translate."""
-        if split_sentences is None:
-            split_sentences = self.splits_sentences
-        language = self.translator.source_language
-        if split_sentences and language is None:
+    def prepare(
+        self,
+        lines: Sequence[str],
+        split_sentences: bool | None = None,
+        is_n_best: bool = False,
+    ) -> list[list[Sentence]]:
+        """Returns the sentences of each line."""
+        if split_sentences and self.translator.source_language is None:
             raise InputError(
                 "`split_sentences` must be false for this model: the language "
                 "of its source is unknown. Received: true."
             )
-        return Paragraphs(
-            lines,
-            language,
-            split_sentences,
-            self.translator.source_vocabulary.encode,
-        )
+        return self.translator.prepare(lines, split_sentences, is_n_best)
 
-    def best(self, sentences: list[str]) -> list[list[Translation]]:
+    def best(self, sentences: list[Sentence]) -> list[list[Translation]]:
         """Returns the best translation of each sentence, in a list."""
-        return self.translator.search(sentences, num_results=1)
+        return self.translator.search_prepared(sentences)
 
-    def n_best(self, sentences: list[str]) -> list[list[Translation]]:
+    def n_best(self, sentences: list[Sentence]) -> list[list[Translation]]:
         """Returns as many translations as beams, best first."""
-        return self.translator.search(sentences, self.translator.num_beams)
+        return self.translator.search_prepared(
+            sentences, self.translator.num_beams
+        )
 
 
 def named_models(arguments: Sequence[str]) -> dict[str, pathlib.Path]:
@@ -170,8 +160,8 @@ def _load_model(
         name, folder, version, stamp, loading, translator, about
     )
     # The first translation builds graphs for seconds; clients should not wait.
-    model.best(["."])
-    model.n_best(["."])
+    model.best([Sentence(".")])
+    model.n_best([Sentence(".")])
     find_alternatives(translator, ".", "")
     return model
 

@@ -100,8 +100,17 @@ def test_int8_quality_has_each_mode(run_benchmark, model_folder, source):
 class _Echo:
     """A translator by a function of one text; none may come twice."""
 
+    split_sentences = usual_case = placeholders = True
+
     def __init__(self, translate):
         self._translate = translate
+        self.vocabulary = self
+
+    def encode(self, texts):
+        return [text.split() for text in texts]
+
+    def prepare(self, texts):
+        return [[text] for text in texts]
 
     def translate(self, texts):
         assert len(set(texts)) == len(texts)
@@ -121,7 +130,7 @@ class _Echo:
             id="cleaned",
         ),
         pytest.param(lambda text: "", 1, 0, False, id="nothing"),
-        pytest.param(lambda text: f"{text} " * 4, 0, 1, True, id="repeated"),
+        pytest.param(lambda text: f"{text} " * 12, 0, 1, True, id="repeated"),
     ],
 )
 def test_everyday_measures_what_a_translator_changes(
@@ -148,21 +157,25 @@ def test_everyday_measures_what_a_translator_changes(
         assert bleu["value"] == pytest.approx(100)
         for row in rows["share of BLEU"]:
             assert row["value"] == pytest.approx(1), row["kind"]
-    assert len(rows["share of BLEU"]) == 5 and len(rows["the same"]) == 8
+    assert len(rows["share of BLEU"]) == 10 and len(rows["the same"]) == 8
     assert {row["value"] for row in rows["the same"]} == {same}
-    assert len(rows["copied"]) == 12
+    assert len(rows["copied"]) == 15
     for row in rows["copied"]:
         assert (row["value"], row["lines"]) == (copied, 100), row["kind"]
         assert len(row["missed"]) == (0 if copied else 10)
-    (alone,) = rows["translated"]
-    # A word four times is not the word.
+    alone, greetings = rows["translated"]
+    assert greetings["value"] == (copied and not is_long)
+    # A word twelve times is not the word.
     assert (alone["value"], alone["lines"]) == (is_long, 50)
     assert len(alone["missed"]) == (0 if is_long else 10)
-    (runaway,) = rows["runaway"]
-    assert runaway["lines"] >= 60
-    # Short ones are still shorter than 20 characters.
-    assert runaway["value"] == len(runaway["outputs"])
-    assert (runaway["value"] > 0.7 * runaway["lines"]) == is_long
+    (endless,) = rows["endless"]
+    assert endless["lines"] >= 60
+    assert endless["value"] == len(endless["outputs"])
+    assert (endless["value"] > 0.5 * endless["lines"]) == is_long
+    (marks,) = rows["marks"]
+    assert (marks["value"], marks["lines"]) == (copied and not is_long, 13)
+    for row in result.rows:
+        assert set(row["without"].values()) == {row["value"]}
     assert "four lines joined" in printed and "odd inputs" in printed
 
 

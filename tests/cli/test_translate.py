@@ -141,18 +141,16 @@ def test_lines_longer_than_training_text_are_reported(translate, translator):
 # === Several sentences ===
 
 SENTENCES = ["Dr. Lee has ten cats.", "Yes!", "Two dogs?"]
-PARAGRAPHS = "  {}  {}\n\n \n{}\n?\n".format(*SENTENCES).encode()
+PARAGRAPHS = "  {}  {}\n\n \n{}\nyes\n".format(*SENTENCES).encode()
 
 
 def test_sentences_of_a_line_are_translated_separately(translate, translator):
     # The run had `train.en`.
     assert translator.source_language == "en"
-    first, second, third = translator.translate(SENTENCES)
-    out = f"{first} {second}\n\n\n{third}\n?\n"
+    first, second, *others = translator.translate([*SENTENCES, "yes"])
+    out = as_text([f"{first} {second}", "", "", *others])
     assert translate(stdin=PARAGRAPHS) == (0, out, "")
     assert translate("--split-sentences", stdin=PARAGRAPHS) == (0, out, "")
-    drawn = translate("--sample", "--top-k=1", stdin=PARAGRAPHS)
-    assert drawn[1].count("\n") == 5
     (whole,) = translator.translate([" ".join(SENTENCES[:2])], 1)
     status, out, _ = translate("--no-split-sentences", stdin=PARAGRAPHS)
     assert (status, out.split("\n")[0]) == (0, whole[0])
@@ -232,7 +230,9 @@ def test_invalid_paths_are_refused_before_translating(
     run, model, source, monkeypatch
 ):
     monkeypatch.setattr(
-        ra.Translator, "search", lambda *_, **__: pytest.fail("it translates")
+        ra.Translator,
+        "translate_lines",
+        lambda *_, **__: pytest.fail("it translates"),
     )
     folder = source.parent
     for options, message in (
@@ -252,9 +252,54 @@ def test_out_of_memory_names_the_options_to_lower(translate, monkeypatch):
     def search(*arguments, **keywords):
         raise MemoryError
 
-    monkeypatch.setattr(ra.Translator, "search", search)
+    monkeypatch.setattr(ra.Translator, "translate_lines", search)
     message = "not enough memory. Lower --batch-tokens or --num-beams."
     check_refused(translate(stdin=b"yes\n"), message)
+
+
+# === What must not be translated ===
+
+
+@pytest.fixture
+def terms(tmp_path):
+    path = tmp_path / "terms.tsv"
+    path.write_text("cats\tKatzen-X\n\nsix dogs\tHunde-Y\n")
+    return path
+
+
+def test_terms_are_in_the_translation(
+    translate, translator, monkeypatch, terms
+):
+    monkeypatch.setattr(translator, "placeholders", True)
+    text = as_text(LINES).encode()
+    options = ["--keep", "te.", "--keep", "^yes$", "--glossary", terms]
+    status, out, err = translate(*options, stdin=text)
+    lines = out.split("\n")
+    assert (status, err, len(lines)) == (0, "", 6)
+    assert "ten" in lines[0] and lines[2] == "yes"
+    assert "Katzen-X" in lines[4] and "Hunde-Y" in lines[4]
+    # A prefix needs each line as it is.
+    drawn = translate("--sample", "--top-k=1", *options, stdin=text)
+    assert "Katzen-X" not in drawn[1]
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "message"),
+    [
+        ("--glossary", "a\tb", "need a model that carries signs over"),
+        ("--glossary", "a b\n", "line 1: a line must be a term, a tab, and"),
+        ("--glossary", "a\tb\na\tc\n", "line 2: 'a' has two translations"),
+        ("--glossary", None, "terms.tsv"),
+        ("--keep", "(", "must be a regular expression. Received"),
+    ],
+)
+def test_invalid_terms_are_refused(translate, option, content, message, terms):
+    if option == "--glossary":
+        terms.unlink()
+        if content is not None:
+            terms.write_text(content)
+        content = terms
+    check_refused(translate(option, content, stdin=b"yes\n"), message)
 
 
 # === Prefixes ===
@@ -357,13 +402,13 @@ def test_lines_are_batched_when_the_writer_is_fast(
     model, monkeypatch, capsysbinary
 ):
     sizes = []
-    search = ra.Translator.search
+    translate = ra.Translator.translate_lines
 
     def noted(self, lines, *rest, **more):
         sizes.append(len(lines))
-        return search(self, lines, *rest, **more)
+        return translate(self, lines, *rest, **more)
 
-    monkeypatch.setattr(ra.Translator, "search", noted)
+    monkeypatch.setattr(ra.Translator, "translate_lines", noted)
     read, write = os.pipe()
     os.write(write, b"yes\n" * 700)
     os.close(write)

@@ -55,7 +55,7 @@ def interrupted(translate, output, monkeypatch):
 
     def interrupted(*options, lines=4, **paths):
         with monkeypatch.context() as patch:
-            for name in ("search", "sample"):
+            for name in ("search", "sample", "translate_lines"):
                 decode = getattr(ra.Translator, name)
                 patch.setattr(ra.Translator, name, stop_after(lines, decode))
             status, out, err = translate(*options, **paths)

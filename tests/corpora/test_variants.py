@@ -1,5 +1,6 @@
 """Variants of the lines of a training text."""
 
+import collections
 import re
 
 import pytest
@@ -7,123 +8,171 @@ import pytest
 from relative_attention.corpora.variants import write_variants
 from relative_attention.data import ParallelCorpus
 from relative_attention.errors import InputError
+from relative_attention.text.form import SIGNS
 
-# Each name stays the same; "Gift" is another word on either side.
-SOURCE = [
-    "Tom has three dogs.",
-    "Mary and Tom met at seven o'clock.",
-    "Boston has a Gift for Tom.",
-    "On Monday it cost ten dollars.",
-    "The Titanic sank in 1912.",
-    "He gave me a present.",
-]
-TARGET = [
-    "Tom hat drei Hunde.",
-    "Mary und Tom trafen sich um sieben Uhr.",
-    "Boston hat ein Geschenk für Tom.",
-    "Am Montag kostete es zehn Dollar.",
-    "Die Titanic sank im Jahr 1912.",
-    "Er gab mir ein Gift.",
+VERBS = {"sees": "sieht", "feeds": "füttert", "takes": "nimmt"}
+NOUNS = {"dogs": "Hunde", "cats": "Katzen", "birds": "Vögel"}
+PAIRS = [
+    *(
+        (f"{name} {verb} {noun} today.", f"Heute {its} {name} {own}.")
+        for name in ("Tom", "Mary", "Anna")
+        for verb, its in VERBS.items()
+        for noun, own in NOUNS.items()
+    ),
+    # "Gift" is another word on either side.
+    *[("Boston has a Gift for me.", "Boston hat ein Geschenk für mich.")] * 9,
+    *[("The Titanic sank in 1912.", "Die Titanic sank im Jahr 1912.")] * 9,
+    *[("He drank, then died.", "Er trank, dann starb er am Gift.")] * 9,
 ]
 
 
-def corpus_of(folder, source=SOURCE, target=TARGET, times=50):
-    for name, lines in (("my.en", source), ("my.de", target)):
-        (folder / name).write_text(
-            "".join(f"{line}\n" for line in lines * times)
-        )
+def corpus_of(folder, pairs=PAIRS, times=6):
+    for name, lines in zip(("my.en", "my.de"), zip(*pairs * times)):
+        (folder / name).write_text("".join(f"{line}\n" for line in lines))
     return ParallelCorpus(str(folder / "my.en"), str(folder / "my.de"))
 
 
-def variants_in(folder):
+def variants_in(folder, pairs=PAIRS):
     """The variants in a folder, with the lines that they follow."""
-    lines = [*zip(SOURCE, TARGET)]
     found = []
     for pair in ParallelCorpus(str(folder / "my.en"), str(folder / "my.de")):
-        if pair in lines:
+        if pair in pairs:
             line = pair
         else:
             found.append((line, pair))
     return found
 
 
-@pytest.fixture
-def variants(tmp_path):
-    write_variants(corpus_of(tmp_path), tmp_path / "new", share=4, seed=3)
-    return variants_in(tmp_path / "new")
+def every_word_is_rare(patch):
+    """A sign stands for no word of grammar, as all are in so few lines."""
+    patch.setattr("relative_attention.corpora.variants._MOST_OFTEN", 1)
+
+
+@pytest.fixture(scope="module")
+def variants(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("variants")
+    with pytest.MonkeyPatch.context() as patch:
+        every_word_is_rare(patch)
+        write_variants(
+            corpus_of(folder, times=40), folder / "new", share=4, seed=3
+        )
+    return variants_in(folder / "new")
 
 
 def things(variants, line):
-    """What stands in the place of the word of a line, on both sides."""
+    """What stands in the places of a line, as (source, target) of each pair."""
     source, target = (
-        re.compile(re.escape(side).replace("PLACE", "(.+)") + "$")
+        re.compile(re.escape(side).replace("PLACE", "(.+?)") + "$")
         for side in line
     )
     return [
-        (place[1], target.match(pair[1])[1])
+        (place.groups(), found.groups())
         for _, pair in variants
-        if (place := source.match(pair[0])) and target.match(pair[1])
+        if (place := source.match(pair[0])) and (found := target.match(pair[1]))
     ]
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        ("PLACE has three dogs.", "PLACE hat drei Hunde."),
-        ("Tom has PLACE dogs.", "Tom hat PLACE Hunde."),
-        ("Mary and Tom met at PLACE.", "Mary und Tom trafen sich um PLACE."),
-        ("On PLACE it cost ten dollars.", "Am PLACE kostete es zehn Dollar."),
-        ("On Monday it cost PLACE.", "Am Montag kostete es PLACE."),
-        ("The Titanic sank in PLACE.", "Die Titanic sank im Jahr PLACE."),
+        ("Tom sees PLACE today.", "Heute sieht Tom PLACE."),
+        ("Mary PLACE dogs today.", "Heute PLACE Mary Hunde."),
+        ("PLACE takes birds today.", "Heute nimmt PLACE Vögel."),
     ],
-    ids=["name", "number word", "time", "weekday", "amount", "year"],
+    ids=["noun", "verb", "name"],
 )
-def test_inserted_thing_is_on_both_sides(variants, line):
-    lowercase = ("tom", "Tom")
-    found = set(things(variants, line)) - {lowercase}
-    assert len(found) > 5
-    assert all(source == target for source, target in found)
+def test_sign_stands_for_words_that_translate_each_other(variants, line):
+    found = set(things(variants, line))
+    assert (("\x01",), ("\x01",)) in found
+    signs = [pair for pair in found if {*pair[0], *pair[1]} & {*SIGNS}]
+    assert all(source == target for source, target in signs)
 
 
-def test_things_to_copy_have_words_that_are_translated(variants):
-    """As "Marysson", "three42@mail.net" and "dogs.org/map" have."""
-    words = set(re.findall("[a-z]+", " ".join(SOURCE + TARGET).lower()))
-    # What both sides of a line have.
-    found = [
-        thing
-        for _, pair in variants
-        for thing in set.intersection(*(set(side.split()) for side in pair))
-    ]
-    starts = tuple(word[:4].capitalize() for word in words if len(word) > 3)
-    names = [thing for thing in found if thing.isalpha()]
-    assert [n for n in names if n.startswith(starts) and n.lower() not in words]
-    users = [re.split("[@._-]", thing)[0] for thing in found if "@" in thing]
-    assert words.intersection(users)
-    hosts = [re.split("[.-]", thing)[0] for thing in found if "/" in thing]
-    assert words.intersection(hosts)
+def test_signs_stand_around_words_that_translate_each_other(variants):
+    line = (
+        "Tom sees PLACE dogs PLACE today.",
+        "Heute sieht Tom PLACE Hunde PLACE.",
+    )
+    found = things(variants, line)
+    assert found and all(source == target for source, target in found)
+    assert all(len(set(source)) == 2 for source, _ in found)
 
 
-def test_ambiguous_word_is_not_replaced(variants):
-    line = ("Boston has a PLACE for Tom.", "Boston hat ein Geschenk für Tom.")
-    assert things(variants, line) == []
+def test_sign_stands_for_a_mark(variants):
+    line = ("He drankPLACE then died.", "Er trankPLACE dann starb er am Gift.")
+    assert {source for (source,), _ in things(variants, line)} > {" \x01"}
+
+
+def test_sign_stands_for_no_word_of_grammar(tmp_path):
+    write_variants(corpus_of(tmp_path), tmp_path / "new", share=4)
+    found = things(
+        variants_in(tmp_path / "new"),
+        ("Mary PLACE dogs today.", "Heute PLACE Mary Hunde."),
+    )
+    assert not {source for (source,), _ in found} & {*SIGNS}
+
+
+def test_line_has_each_sign_on_both_sides(variants):
+    num_signs = collections.Counter()
+    for _, pair in variants:
+        source, target = (sorted(set(side) & set(SIGNS)) for side in pair)
+        assert source == target
+        assert all(side.count(sign) == 1 for side in pair for sign in source)
+        num_signs[len(source)] += 1
+    assert max(num_signs) == 2 and min(num_signs.values()) > 10
+    # A word keeps its pieces: no letter is beside a sign.
+    text = "\n".join(side for _, pair in variants for side in pair)
+    assert not re.search(f"[{SIGNS}]\\w|\\w[{SIGNS}]", text)
+
+
+def test_names_and_numbers_give_their_place_to_others(variants):
+    for line in (
+        ("PLACE sees dogs today.", "Heute sieht PLACE Hunde."),
+        ("The Titanic sank in PLACE.", "Die Titanic sank im Jahr PLACE."),
+    ):
+        found = {
+            source
+            for (source,), (target,) in things(variants, line)
+            if source == target and source not in SIGNS
+        }
+        assert len(found) > 5
+
+
+def test_ambiguous_word_is_no_name(variants):
+    line = ("Boston has a PLACE for me.", "Boston hat ein PLACE für mich.")
+    assert {source for (source,), _ in things(variants, line)} <= {*SIGNS}
 
 
 def test_variants_have_other_forms(variants):
-    (source, target) = line = (SOURCE[5], TARGET[5])
+    (source, target) = line = PAIRS[-1]
     forms = {pair for before, pair in variants if before == line}
     assert (source.lower(), target) in forms
     assert (source[:-1], target[:-1]) in forms
     assert (f'"{source}"', f'"{target}"') in forms
-    alone = [pair for pair in forms if pair[0] == pair[1]]
-    assert alone
+
+
+def test_words_are_found_without_blanks(tmp_path, monkeypatch):
+    """Where Tom is トム, and water is 水, in lines without a blank."""
+    every_word_is_rare(monkeypatch)
+    names = {"Tom": "トム", "Mary": "メアリー", "Ken": "健"}
+    drinks = {"water": "水", "tea": "お茶", "milk": "牛乳"}
+    pairs = [
+        (f"{name} drinks {thing} now.", f"{own}は今{its}を飲みます。")
+        for name, own in names.items()
+        for thing, its in drinks.items()
+    ]
+    write_variants(corpus_of(tmp_path, pairs, 200), tmp_path / "new", share=4)
+    found = [pair for _, pair in variants_in(tmp_path / "new", pairs)]
+    assert ("Tom drinks \x01 now.", "トムは今 \x01 を飲みます。") in found
+    assert ("\x01 drinks tea now.", "\x01 は今お茶を飲みます。") in found
 
 
 def test_share_decides_the_number_of_variants(tmp_path):
     counts = write_variants(
-        corpus_of(tmp_path, times=500), tmp_path / "new", share=0.5
+        corpus_of(tmp_path, times=50), tmp_path / "new", share=0.5
     )
     assert sum(counts.values()) == len(variants_in(tmp_path / "new"))
-    assert sum(counts.values()) == pytest.approx(0.5 * 3000, rel=0.1)
+    assert sum(counts.values()) == pytest.approx(0.5 * 2700, rel=0.1)
 
 
 def test_seed_decides_the_variants(tmp_path):
@@ -132,20 +181,6 @@ def test_seed_decides_the_variants(tmp_path):
         write_variants(corpus, tmp_path / name, seed=seed)
     texts = [(tmp_path / n / "my.en").read_text() for n in "abc"]
     assert texts[0] == texts[1] != texts[2]
-
-
-def test_words_of_another_script_are_in_no_address(tmp_path):
-    corpus = corpus_of(tmp_path, ["Tom живёт здесь."], ["Tom 住在这里。"])
-    write_variants(corpus, tmp_path / "new", share=4)
-    text = (tmp_path / "new" / "my.en").read_text()
-    assert re.search("[a-z]@[a-z]", text)
-    assert not re.search(r"(^|\s)@|@[.-]|//[.-]", text)
-
-
-def test_text_without_capitals_has_other_variants(tmp_path):
-    corpus = corpus_of(tmp_path, ["你好。"], ["こんにちは。"])
-    counts = write_variants(corpus, tmp_path / "new", share=1)
-    assert counts["quoted"] and "lowercase" not in counts
 
 
 def test_unusable_input_is_refused(tmp_path):

@@ -1,10 +1,9 @@
-"""Translations that repeat themselves: forbidden n-grams, loops that end."""
+"""Translations without repeats: n-grams that are forbidden."""
 
 import numpy as np
 import pytest
 
 import relative_attention as ra
-from tests.decoding.known_models import Chain
 from tests.decoding.known_models import Letters
 from tests.decoding.known_models import arrays
 from tests.decoding.known_models import make_model
@@ -113,57 +112,3 @@ def test_wrong_size_is_refused(model):
             ra.beam_search(model, SOURCES, no_repeat_ngram=value)
     with pytest.raises(ValueError, match="`no_repeat_ngram` must be"):
         ra.Translator(model, Letters(), no_repeat_ngram=-1)
-
-
-# === Loops, where the language is known ===
-
-# Writes `a` again and again, and might end.
-STUTTERS = {0: {2: 1.0}, 2: {2: 0.9, 1: 0.1}}
-# Ends at once, or writes one `a`.
-SAYS_NOTHING = {0: {1: 0.9, 2: 0.1}, 2: {1: 1.0}}
-# Writes the alphabet again and again, and never ends.
-RECITES = {0: {2: 1.0}} | {i: {i + 1: 1.0} for i in range(2, 16)} | {16: {2: 1}}
-
-
-def make_translator(rows, **settings):
-    return ra.Translator(
-        Chain(rows),
-        Letters(),
-        **{"source_language": "en", "length_penalty": 0.0, **settings},
-    )
-
-
-@pytest.mark.usefixtures("eagerly")
-@pytest.mark.parametrize("num_beams", [1, 2])
-def test_an_empty_translation_is_searched_again_with_a_token(num_beams):
-    sentences = ["bb", "", "?"]
-    silent = make_translator(SAYS_NOTHING, source_language=None)
-    assert silent.translate(sentences, num_beams=num_beams) == ["", "", ""]
-    translator = make_translator(SAYS_NOTHING, num_beams=num_beams)
-    assert translator.translate(sentences) == ["a", "", "?"]
-
-
-@pytest.mark.usefixtures("eagerly")
-@pytest.mark.parametrize("num_beams", [1, 2])
-def test_a_loop_is_searched_again_without_repeats(num_beams):
-    sentences = ["q" * 7, "bb"]
-    loops = make_translator(STUTTERS, source_language=None)
-    found = loops.translate(sentences, num_beams=1)
-    assert found == ["a" * 58, "a" * 53]
-    translator = make_translator(STUTTERS, num_beams=num_beams, min_length=3)
-    assert translator.translate(sentences) == ["aa", "aa"]
-    # Nothing else is searched twice, and a source may repeat itself.
-    short = make_translator(STUTTERS, max_extra_length=1, num_beams=1)
-    assert short.translate(["qqq"]) == ["aaaaa"]
-    same = make_translator(STUTTERS, max_extra_length=0, num_beams=1)
-    assert same.translate(["q" * 30]) == ["a" * 31]
-
-
-@pytest.mark.usefixtures("eagerly")
-def test_a_long_translation_stays():
-    # Right ones of short sources have several times their characters.
-    plain = make_translator(RECITES, source_language=None)
-    translator = make_translator(RECITES, source_language="zh")
-    (expected,) = plain.translate(["bq"])
-    assert len(expected) > 26
-    assert translator.translate(["bq"]) == [expected]

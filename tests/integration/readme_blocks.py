@@ -18,7 +18,7 @@ _GUIDES = (
 # Their Python is one program, from the first block to the last.
 _PROGRAMS = ("adapters_and_int8", "attention_view", "keras_hub")
 # These have tests of their own.
-OTHER_GUIDES = "commands large_jobs recipes"
+OTHER_GUIDES = "commands large_jobs own_text recipes text"
 _MOVING_IN = "tensor2tensor opennmt_tf multi_head_attention differences"
 PAGES = [
     README,

@@ -41,12 +41,16 @@ def test_lines_are_split_translated_and_joined(client, translator):
     first, second, third = translator.translate(SENTENCES)
     whole = translator.translate([TEXT], split_sentences=False)
     assert translator.source_language == "en"
-    expected = [f"{first} {second} 5 + 5 = 10. {third}", "", "?"]
+    expected = [
+        f"{first} {second} 5 + 5 = 10. {third}",
+        "",
+        *translator.translate(["no"]),
+    ]
     assert whole != expected[:1]
-    outputs = predict(client, [TEXT, "", "?"]).json()["outputs"]
+    outputs = predict(client, [TEXT, "", "no"]).json()["outputs"]
     assert outputs["translations"] == expected
     scores = [found.score for found in translator.search(SENTENCES)]
-    assert outputs["scores"] == pytest.approx([sum(scores), 0, 0], abs=1e-4)
+    assert outputs["scores"][:2] == pytest.approx([sum(scores), 0], abs=1e-4)
     told = predict(client, [TEXT], split_sentences=False).json()["outputs"]
     assert told["translations"] == whole
     # Several translations are of the whole line.
@@ -72,13 +76,12 @@ def test_invalid_split_sentences_is_refused(client, value):
         assert "`split_sentences` must be true or" in response.json()["error"]
 
 
-def test_page_gets_the_n_best_of_each_sentence(client, translator):
-    answer = client.post(
-        PAGE, json={"lines": [f"  {TEXT} ", '"TWO RED DOGS"']}
-    ).json()
+def test_page_gets_the_n_best_of_each_sentence(client, translator, monkeypatch):
+    answer = client.post(PAGE, json={"lines": [f"  {TEXT} "]}).json()
     assert answer["max_tokens"] == 40
-    line, capitals = answer["lines"]
+    (line,) = answer["lines"]
     expected = translator.search(SENTENCES, 2)
+    # Without a letter, it is not searched.
     expected.insert(2, [ra.Translation("5 + 5 = 10.", 0.0, was_cut=False)])
     assert [one["sentence"] for one in line] == [
         *SENTENCES[:2],
@@ -86,16 +89,21 @@ def test_page_gets_the_n_best_of_each_sentence(client, translator):
         "Old bike",
     ]
     assert [one["after"] for one in line] == [" ", " ", " ", ""]
-    assert [one["is_kept"] for one in line] == [False, False, True, False]
+    assert [one["is_plain"] for one in line] == [True, True, False, True]
     for sentence, results in zip(line, expected, strict=True):
         texts = [found["text"] for found in sentence["translations"]]
         assert texts == [found.text for found in results]
-        assert not (sentence["was_cut"] or sentence["is_raised"])
-    assert capitals[0]["is_raised"]
-    assert capitals[0]["sentence"] == "Two red dogs"
-    assert capitals[0]["before"] == capitals[0]["after"] == '"'
+        assert not sentence["was_cut"]
     listed = client.get("/api/models").json()["models"]
     assert [model["splits_sentences"] for model in listed] == [True]
+    monkeypatch.setattr(translator, "usual_case", True)
+    ((capitals,),) = client.post(PAGE, json={"lines": ['"RED DOGS"']}).json()[
+        "lines"
+    ]
+    assert capitals["sentence"] == "Red dogs"
+    assert capitals["before"] == capitals["after"] == '"'
+    # What the page shows is no beginning for the model.
+    assert not capitals["is_plain"]
 
 
 def test_model_of_unknown_languages_does_not_split(tmp_path):

@@ -273,7 +273,7 @@ function show(lines) {
 function sentenceButtons(sentence, place) {
   const shown = element("span", { className: "sentence" });
   shown.dataset.place = place;
-  if (sentence.is_raised || sentence.is_kept) {
+  if (!sentence.is_plain) {
     shown.append(textOf(sentence));
     return shown;
   }
@@ -327,7 +327,7 @@ function choose(sentence) {
   $("best-list").replaceChildren(
     ...results.map(({ text, score }) => result(text, score)),
   );
-  $("view-card").hidden = !sentence || sentence.is_raised || sentence.is_kept;
+  $("view-card").hidden = !sentence || !sentence.is_plain;
 }
 
 // ---- Other ways to continue

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.text import split_sentences
+from relative_attention.text.form import clean_lines
+from relative_attention.text.form import clean_text
 from tests.small_models import CLEAN
 from tests.small_models import FORMS
 
@@ -32,6 +33,15 @@ def test_joiners_of_scripts_and_emoji_stay():
         "no tags: <b>x</b> &amp;",
     ):
         assert ra.clean_text(text) == text
+
+
+def test_signs_stay_only_where_the_package_put_them():
+    text = "a \x01\tb\x08!\x00"
+    assert ra.clean_text(text) == "a b!"
+    assert clean_text(text, keep_signs=True) == "a \x01 b\x08!"
+    assert clean_lines(f" {text} \r\n c", keep_signs=True) == (
+        "a \x01 b\x08!\nc"
+    )
 
 
 def test_blanks_are_unified_and_control_characters_removed():
@@ -63,32 +73,11 @@ def test_runs_of_combining_marks_are_bounded(monkeypatch):
     assert ra.clean_text(twice) == twice
 
 
-def test_sentences_are_found_some_characters_at_a_time(monkeypatch):
-    sentencex = pytest.importorskip("sentencex")
-    lengths = []
-    segment = sentencex.segment
-
-    def counted(language, text):
-        lengths.append(len(text))
-        return segment(language, text)
-
-    monkeypatch.setattr(sentencex, "segment", counted)
-    text = "\u3002\u3042" * 5_000
-    assert "".join(a + b for a, b in split_sentences(text, "ja")) == text
-    # Otherwise its time is quadratic.
-    assert max(lengths) <= 2_000
-    words = "I see it. " * 500
-    assert split_sentences(words, "en") == [
-        *[("I see it.", " ")] * 499,
-        ("I see it.", ""),
-    ]
-
-
 @pytest.mark.only_on("tensorflow", reason="the graph is TensorFlow's")
 def test_graph_cleans_text_the_same_way():
     import tensorflow as tf
 
-    from relative_attention.text import clean_text_in_graph
+    from relative_attention.text.form import clean_text_in_graph
 
     rng = random.Random(7)
     decomposed = [unicodedata.normalize("NFD", c) for c in ASSIGNED]

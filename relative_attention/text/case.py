@@ -1,0 +1,157 @@
+"""Lines in capitals, in Title Case and in lowercase, in their usual case.
+
+A model has hardly seen such lines. A vocabulary knows how a word is usually
+written: so it has fewer pieces.
+"""
+
+import re
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import TypeAlias
+
+# Returns the ids of each of some texts.
+Encode: TypeAlias = Callable[[list[str]], Sequence[Sequence[int]]]
+
+# Digits and underscores are no letters.
+_WORDS = re.compile(r"[^\W\d_]+")
+# Words outside addresses.
+_FREE_WORDS = re.compile(r"(?<![\w@./:#?&=-])[^\W\d_]+(?![\w@/&=-]|[.:#?]\w)")
+_QUOTATION_MARKS = '"\u201c\u201d\u201e\u00ab\u00bb\u2039\u203a'
+_QUOTATION = re.compile(
+    f"([{_QUOTATION_MARKS}] ?)"
+    f"([^ {_QUOTATION_MARKS}][^{_QUOTATION_MARKS}]*?)"
+    f"( ?[{_QUOTATION_MARKS}])"
+)
+# Languages whose nouns have capitals, so that a sentence may be of such words.
+_WITH_CAPITAL_NOUNS = ("de", "lb")
+# Of so many words all with capitals, the line is in Title Case.
+_LEAST_TITLE = 3
+# Languages in which the letter `i` has a dot in capitals, too.
+_WITH_DOTTED_CAPITAL = ("az", "tr")
+
+
+def has_letter(text: str) -> bool:
+    """Returns whether a text has a letter, of any script."""
+    return _WORDS.search(text) is not None
+
+
+def without_quotation_marks(text: str) -> tuple[str, str, str]:
+    """Returns what is before, inside and after a text all in quotation marks.
+
+    Any other text is returned with nothing before and after it.
+
+    Args:
+        text: string.
+
+    Example:
+    >>> without_quotation_marks("« Je viens. »")
+    ('« ', 'Je viens.', ' »')
+    """
+    found = _QUOTATION.fullmatch(text)
+    return (found[1], found[2], found[3]) if found else ("", text, "")
+
+
+def is_in_capitals(text: str) -> bool:
+    """Returns whether several words are in capitals, and none is not.
+
+    A single word may be an abbreviation, and so may two short ones: there must
+    be a word of three letters.
+    """
+    # There is a capital for it, which hardly anybody writes.
+    words = _FREE_WORDS.findall(text.replace("\u00df", "SS"))
+    return (
+        len(words) > 1
+        and max(map(len, words)) > 2
+        and all(map(str.isupper, words))
+    )
+
+
+def without_capitals(text: str, language: str | None, encode: Encode) -> str:
+    """Returns a text in capitals as it is usually written.
+
+    Args:
+        text: string.
+        language: string. The code of its language, `None` if unknown.
+        encode: the method of the vocabulary.
+
+    Example:
+    >>> without_capitals("TOM LIVES IN BOSTON.", "en", vocabulary.encode)
+    'Tom lives in Boston.'
+    """
+    usual = _with_usual_capitals(lower(text, language), language, encode)
+    return _WORDS.sub(lambda word: word[0].capitalize(), usual, count=1)
+
+
+def in_usual_case(text: str, language: str | None, encode: Encode) -> str:
+    """Returns a text in lowercase or in Title Case as it is usually written.
+
+    Args:
+        text: string. Any other text is returned as it is.
+        language: string. The code of its language, `None` if unknown.
+        encode: the method of the vocabulary.
+    """
+    if text.islower():
+        return _with_usual_capitals(text, language, encode)
+    words = _WORDS.findall(text)
+    if (
+        len(words) >= _LEAST_TITLE
+        and all(map(str.istitle, words))
+        and language not in _WITH_CAPITAL_NOUNS
+    ):
+        return _without_title_case(text, words, encode)
+    return text
+
+
+def _with_usual_capitals(
+    text: str, language: str | None, encode: Encode
+) -> str:
+    """Returns a text in lowercase with the capitals that its words need.
+
+    Names and German nouns have fewer pieces with a capital.
+    """
+    words = list(dict.fromkeys(_FREE_WORDS.findall(text)))
+    rows = encode([f for word in words for f in (word, word.capitalize())])
+    usual = {}
+    for word, plain, with_capital in zip(words, rows[::2], rows[1::2]):
+        # Pieces of single letters, or of their bytes, are of an unknown word.
+        is_known = 2 * len(with_capital) <= len(word)
+        is_usual = is_known and len(with_capital) < len(plain)
+        usual[word] = word.capitalize() if is_usual else word
+    if language == "en":
+        usual["i"] = "I"
+    return _FREE_WORDS.sub(lambda word: usual[word[0]], text)
+
+
+def _without_title_case(text: str, words: list[str], encode: Encode) -> str:
+    """Returns a text in Title Case with the capitals that its words need.
+
+    A word that is one piece in lowercase is no name.
+    """
+    first, *others = words
+    rows = encode([word.lower() for word in others])
+    plain = {
+        word for word, row in zip(others, rows) if len(row) == 1 and word != "I"
+    }
+    is_first = iter([True])
+    return _WORDS.sub(
+        lambda word: (
+            word[0].lower()
+            if not next(is_first, False) and word[0] in plain
+            else word[0]
+        ),
+        text,
+    )
+
+
+def lower(text: str, language: str | None) -> str:
+    """Returns a text in lowercase."""
+    if language in _WITH_DOTTED_CAPITAL:
+        text = text.replace("\u0130", "i").replace("I", "\u0131")
+    return text.lower()
+
+
+def upper(text: str, language: str | None) -> str:
+    """Returns a text in capitals."""
+    if language in _WITH_DOTTED_CAPITAL:
+        text = text.replace("i", "\u0130")
+    return text.upper()

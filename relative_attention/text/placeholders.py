@@ -1,0 +1,453 @@
+"""Signs in the place of what must not be translated.
+
+A sign is U+0001 to U+0008. A model that was trained with signs (see
+`corpora.variants`) carries them over, and what they stand for is put back:
+
+    line         Visit <b>our shop</b> at www.example.org!
+    searched     Visit ␁ our shop ␂ at ␃!
+    translation  Besuchen Sie ␁ unseren Laden ␂ unter ␃!
+    line         Besuchen Sie <b>unseren Laden</b> unter www.example.org!
+"""
+
+import itertools
+import re
+import unicodedata
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from relative_attention.text.form import SIGNS
+from relative_attention.text.form import UNSPACED
+
+
+class Thing(NamedTuple):
+    """Something that must not be translated.
+
+    Attributes:
+        text: string, what is put back.
+        is_word: bool. Whether it is a part of the sentence, such as an address
+            or a number; otherwise it is a mark, a tag or an emoji.
+        order: string. Things of the same kind stay in their order, whatever
+            their signs do: tags, and fields without a name. Empty for others.
+        is_glued_before, is_glued_after: bool. Whether a letter stood next to
+            it, where its sign has a blank.
+    """
+
+    text: str
+    is_word: bool
+    order: str = ""
+    is_glued_before: bool = False
+    is_glued_after: bool = False
+
+
+class _Found(NamedTuple):
+    """A thing in a text, and where it is."""
+
+    start: int
+    end: int
+    text: str
+    is_word: bool
+    order: str = ""
+
+
+# === What becomes a sign ===
+
+# Letters and digits of words in the Latin script, and what addresses have.
+_LATIN = "0-9A-Za-z\u00c0-\u024f"
+_IN_ADDRESS = rf"[{_LATIN}@%+~&=.:/?#_-]"
+# Hosts and files without anything else are known by their ends.
+_ENDS = (
+    "com|org|net|edu|gov|info|io|app|dev|eu|at|be|ch|cn|co|cz|de|dk|es|fi|fr|"
+    "ie|in|it|jp|kr|nl|no|pl|pt|ru|se|tr|tv|ua|uk|us|"
+    "bat|bmp|c|cfg|conf|cpp|csv|css|doc|docx|epub|exe|gif|gz|h|htm|html|ini|"
+    "ipynb|jar|java|jpeg|jpg|js|json|log|md|mkv|mov|mp3|mp4|odt|pdf|php|png|"
+    "ppt|pptx|py|rar|rb|rs|rtf|sh|sql|svg|tar|tex|tif|toml|ts|tsv|txt|wav|webp|"
+    "xls|xlsx|xml|yaml|yml|zip"
+)
+_TAG = re.compile(r"<!--.*?-->|</?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>")
+_ENTITY = re.compile(r"&(?:[A-Za-z]\w{1,31}|#\d{1,7}|#x[\dA-Fa-f]{1,6});")
+# Of Markdown: code, and the address of a link.
+# Of lists of tasks.
+_CHECK_BOX = re.compile(r"\[[ xX]\]")
+_CODE_SPAN = re.compile(r"``[^`]+``|`[^`]+`")
+_LINK_END = re.compile(r"\]\([^\s()]+\)")
+_ADDRESS = re.compile(
+    # E-mail; any scheme; a host or a file; paths; names after "@" and "#".
+    rf"(?<![{_LATIN}.%+_-])(?:[{_LATIN}.%+_-]+@[{_LATIN}-]+(?:\.[{_LATIN}-]+)+"
+    rf"|(?:\w+://|(?i:www)\.|mailto:)[^\s<>\"|]*[{_LATIN}/_-]"
+    rf"|[{_LATIN}_-]+(?:\.[{_LATIN}_-]+)*\.(?i:{_ENDS})(?![{_LATIN}_])"
+    rf"(?:[:/?#]{_IN_ADDRESS}*(?<=[{_LATIN}/_]))?"
+    r"|[A-Za-z]:\\[^\s<>\"|?*]*[\w\\]"
+    rf"|[@#](?=[{_LATIN}_]*[A-Za-z])[{_LATIN}_]+(?:[.-][{_LATIN}_]+)*)"
+    rf"|(?<![\w/.])(?:~|\.{{1,2}})?/[{_LATIN}_.-]+(?:/[{_LATIN}_.-]+)+"
+)
+_NAMED_FIELD = re.compile(
+    r"\{\{[^{}]*\}\}|\$\{[^{}]*\}|\{[^\W\d][\w.:!-]*\}|%\([^()\s]+\)[#0 +-]*\d*"
+    r"(?:\.\d+)?[A-Za-z]|%\w+%|\$[A-Za-z_]\w*|%\d+\$[A-Za-z@]|\{\d[\w.:]*\}"
+    r"|__\w+?__|\\[nrt](?![A-Za-z])"
+)
+_FIELD = re.compile(
+    r"\{\}|%[+#0-]*(?:\d+|\*)?(?:\.\d+)?(?:l{0,2}[diouxX]|[sfFeEgGcrap@])"
+    r"(?![A-Za-z])"
+)
+_CURRENCY = "[$\u00a3\u00a5\u20ac]"
+# Dates, times, versions and numbers of telephones; and what is left of numbers,
+# but for those of one and two digits, which models know as words.
+_DIGITS = re.compile(
+    r"(?<![\w.])(?:\+\d[\d ()/.-]{4,}\d|\d+(?:[.,:/\u2013-]\d+)+|\d{3,})"
+    r"(?![^\W_])"
+)
+# Letters and digits mixed, but not "21st", "5km" or "20-year-old".
+_CODE = re.compile(
+    r"(?<![^\W_])(?=[\w./-]*\d)(?=[\w./-]*[A-Za-z])"
+    r"(?!\d+[.,]?\d*[a-z\u00c0-\u024f]{1,4}\b(?![-_/\d]))"
+    r"[A-Za-z0-9_]+(?:[./-](?![a-z]{3})[A-Za-z0-9_]+)*"
+    r"(?![^\W_]|-[a-z\u00c0-\u024f])"
+)
+# A run of letters and of what belongs to them, or any other character.
+_WORD = re.compile(r"[^\W\d_]+")
+_EMOJI_JOINERS = "\u200d\ufe0e\ufe0f\u20e3"
+
+
+def _amounts(group: str, decimal: str) -> re.Pattern[str]:
+    """Returns a pattern of numbers with separators, and of sums of money."""
+    group = " " if group.isspace() else re.escape(group)
+    decimal = re.escape(decimal)
+    number = (
+        rf"\d{{1,3}}(?:{group}\d{{2,3}})*{group}\d{{3}}(?:{decimal}\d+)?"
+        rf"|\d+{decimal}\d+"
+    )
+    end = rf"(?!{decimal}?\d|{group}\d|[:/-]\d)"
+    return re.compile(
+        rf"(?<![\w.,:/-]){_CURRENCY} ?(?:{number}|\d+){end}"
+        rf"|(?<![\w.,:/-])(?:(?:{number}|\d+){end} ?{_CURRENCY}"
+        rf"|(?:{number}){end}(?![^\W_]))"
+    )
+
+
+def _separators(language: str) -> tuple[str, str]:
+    """Returns what groups digits, and what stands before decimals."""
+    from babel import UnknownLocaleError
+    from babel.numbers import get_decimal_symbol
+    from babel.numbers import get_group_symbol
+
+    try:
+        return get_group_symbol(language), get_decimal_symbol(language)
+    except (UnknownLocaleError, ValueError):
+        return ",", "."
+
+
+class Placeholders:
+    """Finds what must not be translated.
+
+    Args:
+        has_piece: function that returns whether a character has a piece in the
+            vocabularies.
+        source_language: string, a language code, or `None`.
+        target_language: the same. If both are known, numbers get the
+            separators of the target's.
+        keep: list of patterns whose matches stay as they are.
+        glossary: dict of terms of the source to what stands for them. Whole
+            words are found, in the case as given, or with a capital at the
+            beginning of a sentence; the longest first.
+    """
+
+    def __init__(
+        self,
+        has_piece: Callable[[str], bool],
+        source_language: str | None = None,
+        target_language: str | None = None,
+        keep: Iterable[re.Pattern[str]] = (),
+        glossary: Mapping[str, str] | None = None,
+    ) -> None:
+        self._has_piece = has_piece
+        self._known: dict[str, bool] = {}
+        self._keep = tuple(keep)
+        self._glossary = dict(glossary or {})
+        self._terms = _terms(self._glossary)
+        self._separators: dict[int, str] = {}
+        symbols = (",", ".")
+        if source_language is not None:
+            symbols = _separators(source_language)
+            if target_language is not None:
+                own = (" " if sign.isspace() else sign for sign in symbols)
+                self._separators = str.maketrans(
+                    dict(zip(own, _separators(target_language)))
+                )
+        self._amounts = _amounts(*symbols)
+
+    def with_signs(self, text: str) -> tuple[str, list[Thing]]:
+        """Returns a text with the first sign for each thing, and the things.
+
+        Args:
+            text: string, a clean text, maybe with line ends.
+        """
+        pieces: list[str] = []
+        things: list[Thing] = []
+        end = 0
+        for found in self._joined(text):
+            before, after = text[end : found.start], text[found.end :][:1]
+            last = before[-1:] or ("" if end == 0 else SIGNS[0])
+            glued = [_is_letter(char) for char in (last, after)]
+            pieces += [before, " " * glued[0], SIGNS[0], " " * glued[1]]
+            things.append(Thing(found.text, found.is_word, found.order, *glued))
+            end = found.end
+        return "".join([*pieces, text[end:]]), things
+
+    def _joined(self, text: str) -> Iterator[_Found]:
+        """Yields things in a text; neighbors are one."""
+        last: _Found | None = None
+        for found in self._found(text):
+            if last is None:
+                last = found
+                continue
+            between = text[last.end : found.start]
+            if between.strip(" "):
+                yield last
+                last = found
+            else:
+                last = _Found(
+                    last.start,
+                    found.end,
+                    f"{last.text}{between}{found.text}",
+                    last.is_word or found.is_word,
+                    # A tag, if there is one.
+                    max(last.order, found.order),
+                )
+        if last is not None:
+            yield last
+
+    def _found(self, text: str) -> list[_Found]:
+        """Returns all things of a text, in its order."""
+        found: list[_Found] = []
+        taken = bytearray(len(text))
+
+        def add(
+            span: tuple[int, int],
+            shown: str | None = None,
+            is_word: bool = True,
+            order: str = "",
+        ) -> None:
+            start, end = span
+            if start < end and not any(taken[start:end]):
+                taken[start:end] = b"\1" * (end - start)
+                shown = text[start:end] if shown is None else shown
+                found.append(_Found(start, end, shown, is_word, order))
+
+        for match in self._terms.finditer(text) if self._glossary else ():
+            if (target := self._target_of(match)) is not None:
+                add(match.span(), target)
+        for pattern in self._keep:
+            for match in pattern.finditer(text):
+                add(match.span())
+        for pattern, is_word, order in _KINDS:
+            for match in pattern.finditer(text):
+                add(match.span(), match[0], is_word, order)
+        for match in self._amounts.finditer(text):
+            # The blank before a currency is no separator.
+            shown = re.sub(
+                r"(?<=\d)\D(?=\d)",
+                lambda mark: mark[0].translate(self._separators),
+                match[0],
+            )
+            add(match.span(), shown)
+        for pattern in (_CODE, _DIGITS):
+            for match in pattern.finditer(text):
+                add(match.span())
+        for start, end, is_word in self._unknown(text):
+            add((start, end), is_word=is_word)
+        return sorted(found)
+
+    def _target_of(self, match: re.Match[str]) -> str | None:
+        """Returns what stands for a term, `None` where it is not one."""
+        term = match[0]
+        if term in self._glossary:
+            return self._glossary[term]
+        before = match.string[: match.start()].rstrip(" \"'\u201c\u201e\u00ab(")
+        if before and before[-1] not in ".!?\u2026:\n":
+            return None
+        target = self._glossary[term[0].lower() + term[1:]]
+        return target[:1].upper() + target[1:]
+
+    def _unknown(self, text: str) -> Iterator[tuple[int, int, bool]]:
+        """Yields words and marks for which the vocabularies have no piece."""
+        start = 0
+        for is_letter, run in itertools.groupby(text, _is_of_word):
+            length = len(characters := list(run))
+            letters = [c for c in characters if c.isalpha()]
+            if is_letter and letters:
+                # A word with some known letters is one to translate.
+                if not any(map(self._is_known, letters)):
+                    yield start, start + length, True
+            else:
+                for place, char in enumerate(characters, start):
+                    if not char.isspace() and (
+                        _is_emoji(char) or not self._is_known(char)
+                    ):
+                        yield place, place + 1, char.isalnum()
+            start += length
+
+    def _is_known(self, character: str) -> bool:
+        known = self._known.get(character)
+        if known is None:
+            known = self._known[character] = self._has_piece(character)
+        return known
+
+
+# What finds things of each kind, whether they are words, and their order.
+_KINDS = (
+    (_CODE_SPAN, True, ""),
+    (_CHECK_BOX, False, ""),
+    (_TAG, False, "tag"),
+    (_ENTITY, False, ""),
+    (_LINK_END, False, ""),
+    (_ADDRESS, True, ""),
+    (_NAMED_FIELD, True, ""),
+    (_FIELD, True, "field"),
+)
+
+
+def _terms(glossary: Mapping[str, str]) -> re.Pattern[str]:
+    """Returns a pattern of terms, also with a capital, the longest first."""
+    terms = {
+        form
+        for term in glossary
+        for form in (term, term[:1].upper() + term[1:])
+    }
+    return re.compile(
+        "|".join(
+            _edge(term[0], "(?<!") + re.escape(term) + _edge(term[-1], "(?!")
+            for term in sorted(terms, key=lambda term: (-len(term), term))
+        )
+    )
+
+
+def _edge(character: str, look: str) -> str:
+    r"""Returns what makes a word whole, where words have blanks."""
+    return rf"{look}\w)" if _is_letter(character) else ""
+
+
+def _is_letter(character: str) -> bool:
+    """Returns whether a character is of a word with blanks around it."""
+    return character.isalnum() and not UNSPACED.match(character)
+
+
+def _is_of_word(character: str) -> bool:
+    return unicodedata.category(character)[0] in "LM" or character in "\u200c"
+
+
+def _is_emoji(character: str) -> bool:
+    """Returns whether a character is a picture or belongs to one."""
+    return character in _EMOJI_JOINERS or (
+        character >= "\u2190"
+        and unicodedata.category(character) in ("So", "Sk")
+    )
+
+
+# === Putting back ===
+
+_SIGN = re.compile(f"[{SIGNS}]")
+
+
+def numbered(text: str) -> str:
+    """Returns a text with its signs numbered, from the first."""
+    signs = itertools.cycle(SIGNS)
+    return _SIGN.sub(lambda _: next(signs), text)
+
+
+def without_signs(text: str) -> str:
+    """Returns a text without signs, for which nothing stands."""
+    return _SIGN.sub("", text)
+
+
+def has_all_signs(text: str, count: int) -> bool:
+    """Returns whether a text has each of the first signs once, and no other."""
+    return sorted(_SIGN.findall(text)) == sorted(SIGNS[:count])
+
+
+def with_things(text: str, things: Sequence[Thing]) -> str:
+    """Returns a text with things in the place of their signs.
+
+    Args:
+        text: string, with each sign once.
+        things: list of `Thing`, by the numbers of their signs.
+    """
+    numbers = [SIGNS.index(sign) for sign in _SIGN.findall(text)]
+    # Those of a kind that keeps its order take the places of their kind.
+    ordered = {
+        order: iter([thing for thing in things if thing.order == order])
+        for order in {thing.order for thing in things}
+    }
+    chosen = [
+        next(ordered[things[number].order])
+        if things[number].order
+        else things[number]
+        for number in numbers
+    ]
+    return joined(_SIGN.split(text), chosen)
+
+
+def joined(pieces: Sequence[str], things: Sequence[Thing]) -> str:
+    """Returns pieces of a text with a thing between any two."""
+    text = pieces[0]
+    for thing, piece in zip(things, pieces[1:]):
+        # The blank beside a sign was put there, or stands where the language
+        # has none.
+        if text.endswith(" ") and (
+            thing.is_glued_before or UNSPACED.match(text[-2:-1])
+        ):
+            text = text[:-1]
+        if piece.startswith(" ") and (
+            thing.is_glued_after or UNSPACED.match(piece[1:2])
+        ):
+            piece = piece[1:]
+        text = f"{text}{thing.text}{piece}"
+    return text
+
+
+def without_outer(
+    text: str, things: Sequence[Thing]
+) -> tuple[str, str, str, Sequence[Thing]]:
+    """Cuts the marks off a sentence, which no model need carry over.
+
+    Args:
+        text: string, with a sign for each thing.
+        things: list of `Thing`.
+
+    Returns:
+        What is before, the sentence, what is after it, and the things that are
+        left in the sentence.
+    """
+    pieces = _SIGN.split(text)
+    first, last = 0, len(things)
+    while (
+        first < last and not things[first].is_word and not pieces[first].strip()
+    ):
+        first += 1
+    while (
+        last > first
+        and not things[last - 1].is_word
+        and not pieces[last].strip()
+    ):
+        last -= 1
+    before = joined([*pieces[:first], ""], things[:first]) if first else ""
+    after = (
+        joined(["", *pieces[last + 1 :]], things[last:])
+        if last < len(things)
+        else ""
+    )
+    inner = pieces[first : last + 1]
+    start, end = inner[0], inner[-1]
+    if first:
+        blank = start[: len(start) - len(start.lstrip())]
+        before += "" if things[first - 1].is_glued_after else blank
+        inner[0] = start = start.lstrip()
+    if last < len(things):
+        end = inner[-1]
+        blank = end[len(end.rstrip()) :]
+        after = ("" if things[last].is_glued_before else blank) + after
+        inner[-1] = end.rstrip()
+    return before, SIGNS[0].join(inner), after, things[first:last]

@@ -1,0 +1,205 @@
+"""Lines as the sentences that a model searches translations for, and back.
+
+line          BUY MILK! 🙂  "VISIT WWW.EXAMPLE.ORG."
+searched      Buy milk!        Visit ␁.
+translations  Kauft Milch!     Besucht ␁.
+line          KAUFT MILCH! 🙂 "BESUCHT WWW.EXAMPLE.ORG."
+"""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from relative_attention.text import case
+from relative_attention.text.form import SIGNS
+from relative_attention.text.form import UNSPACED
+from relative_attention.text.form import clean_lines
+from relative_attention.text.placeholders import Placeholders
+from relative_attention.text.placeholders import Thing
+from relative_attention.text.placeholders import has_all_signs
+from relative_attention.text.placeholders import joined
+from relative_attention.text.placeholders import numbered
+from relative_attention.text.placeholders import with_things
+from relative_attention.text.placeholders import without_outer
+from relative_attention.text.sentences import split_sentences
+
+# Marks that end sentences where no blank follows.
+_UNSPACED_END = re.compile(r"[\u3002\uff01\uff1f\u300d\u300f\uff09\u2026]")
+
+
+class Sentence(NamedTuple):
+    """A sentence of a line.
+
+    Attributes:
+        text: string, to search a translation for, with numbered signs.
+        things: tuple of `Thing`, what the signs stand for, by their numbers.
+        before, after: strings, what stands around it in the line.
+        blank: string, what is between it and the next one.
+        raised_for: string, the language in whose capitals its translation is
+            to be; empty if the language is unknown, `None` if it is not in
+            capitals.
+        is_kept: bool. Whether it is its own translation.
+    """
+
+    text: str
+    things: tuple[Thing, ...] = ()
+    before: str = ""
+    after: str = ""
+    blank: str = ""
+    raised_for: str | None = None
+    is_kept: bool = False
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is a sign for each thing."""
+        return len(self.things) <= len(SIGNS)
+
+    def restored(self, translation: str) -> str | None:
+        """Returns a translation of the text as one of the sentence.
+
+        `None` if a sign is missing, or is there twice.
+        """
+        if not self.things:
+            return self._raised(translation)
+        if not has_all_signs(translation, len(self.things)):
+            return None
+        return with_things(self._raised(translation), self.things)
+
+    def pieces(self) -> list[str]:
+        """Returns the text between the signs."""
+        return re.split(f"[{SIGNS}]", self.text)
+
+    def joined(self, translations: Sequence[str]) -> str:
+        """Returns the translations of its pieces as one of the sentence."""
+        pieces = [
+            # With the blanks that were around it.
+            piece.replace(piece.strip(), self._raised(translation))
+            if piece.strip()
+            else piece
+            for piece, translation in zip(self.pieces(), translations)
+        ]
+        return joined(pieces, self.things)
+
+    def _raised(self, text: str) -> str:
+        if self.raised_for is None:
+            return text
+        return case.upper(text, self.raised_for)
+
+
+@dataclasses.dataclass(frozen=True)
+class TextRules:
+    """Prepares lines for a model, and makes lines of its translations.
+
+    Attributes:
+        encode: the method of the source vocabulary.
+        language: string, the code of the language of the source; `None` if it
+            is unknown.
+        target_language: string or `None`.
+        splits: bool. Whether lines are split into sentences.
+        usual_case: bool. Whether lines in capitals, in Title Case and in
+            lowercase are searched in their usual case, and sentences in
+            quotation marks without these.
+        placeholders: `Placeholders`, which find what must not be translated;
+            `None` leaves all in the text.
+    """
+
+    encode: case.Encode
+    language: str | None = None
+    target_language: str | None = None
+    splits: bool = False
+    usual_case: bool = False
+    placeholders: Placeholders | None = None
+
+    def prepare(self, line: str) -> list[Sentence]:
+        """Returns the sentences of a line, at least one."""
+        if not (self.splits or self.usual_case or self.placeholders):
+            return [Sentence(line)]
+        text = clean_lines(line)
+        things: list[Thing] = []
+        if self.placeholders is not None:
+            text, things = self.placeholders.with_signs(text)
+        # Of a line in capitals, words alone are in capitals, too.
+        is_raised = self.usual_case and case.is_in_capitals(text)
+        remaining = iter(things)
+        parts: list[tuple[Sentence, list[Thing]]] = []
+        for sentence, blank in self._split(text):
+            before, inside, after, own = without_outer(
+                sentence, _things_of(sentence, remaining)
+            )
+            opening, closing, inner = "", "", [(inside, "")]
+            if self.usual_case:
+                opening, inside, closing = case.without_quotation_marks(inside)
+                # Sentences in the same quotation marks are not split yet.
+                inner = self._split(inside) if opening else inner
+            own_remaining = iter(own)
+            last = len(inner) - 1
+            for number, (one, inner_blank) in enumerate(inner):
+                part = Sentence(
+                    one,
+                    before="" if number else before + opening,
+                    after=closing + after if number == last else "",
+                    blank=blank if number == last else inner_blank,
+                )
+                parts.append((part, _things_of(one, own_remaining)))
+        return [
+            self._prepared(part, own, is_raised, is_line=len(parts) == 1)
+            for part, own in parts
+        ]
+
+    def _split(self, text: str) -> list[tuple[str, str]]:
+        pairs = []
+        if self.splits and self.language is not None:
+            pairs = split_sentences(text, self.language)
+        return pairs or [(text, "")]
+
+    def _prepared(
+        self,
+        part: Sentence,
+        things: Sequence[Thing],
+        is_raised: bool,
+        is_line: bool,
+    ) -> Sentence:
+        """Returns a sentence as it is searched."""
+        before, text, after, things = without_outer(part.text, things)
+        part = part._replace(
+            before=part.before + before, after=after + part.after
+        )
+        has_rules = self.usual_case or self.placeholders is not None
+        if not case.has_letter(text) and (has_rules or not is_line):
+            kept = joined(Sentence(text).pieces(), things)
+            return part._replace(text=kept, is_kept=True)
+        if self.usual_case:
+            if is_raised or case.is_in_capitals(text):
+                part = part._replace(raised_for=self.target_language or "")
+                text = case.without_capitals(text, self.language, self.encode)
+            else:
+                text = case.in_usual_case(text, self.language, self.encode)
+        return part._replace(text=numbered(text), things=tuple(things))
+
+
+def _things_of(text: str, remaining: Iterator[Thing]) -> list[Thing]:
+    """Returns the next things, one for each sign of a text."""
+    return list(itertools.islice(remaining, text.count(SIGNS[0])))
+
+
+def line_of(sentences: Sequence[Sentence], texts: Sequence[str]) -> str:
+    """Returns a line of the translations of its sentences."""
+    line = ""
+    for sentence, text in zip(sentences, texts):
+        whole = f"{sentence.before}{text}{sentence.after}"
+        line += whole + _blank(sentence, whole)
+    return line
+
+
+def _blank(sentence: Sentence, translation: str) -> str:
+    """Returns what follows a translation: only some languages have blanks."""
+    was_unspaced, is_unspaced = (
+        bool(_UNSPACED_END.match(text[-1:]) or UNSPACED.match(text[-1:]))
+        for text in (sentence.after or sentence.text, translation)
+    )
+    if sentence.blank == " " and is_unspaced and not was_unspaced:
+        return ""
+    return sentence.blank

@@ -1,0 +1,113 @@
+"""Splits lines into sentences."""
+
+import re
+from collections.abc import Iterator
+
+from relative_attention.text.form import clean_lines
+
+# `sentencex` takes quadratic time where sentences have no blanks between them,
+# so it reads this many characters at a time.
+_WINDOW = 2_000
+# Abbreviations after which `sentencex` ends a sentence although it goes on: in
+# every language, and by language. No sentence ends with one of them.
+_ABBREVIATIONS = {
+    "": "Approx Dr Fig Mme Mr Mrs Prof St Vol approx ca cf fig max tel vol",
+    "de": (
+        "Abb Abs Abt allg Aufl Bd bes Bhf Dipl ehem einschl entspr evtl "
+        "Frl geb gegr gest Hl hl Hr Hrn Hbf inkl exkl insb Kap kath Nr od Okt "
+        "Pfr röm S sog Str verh vgl z zzgl"
+    ),
+    "en": "appr Capt Ch ed eds est Figs Gen incl Lt Maj Ms Rev Sgt Tel",
+    "es": (
+        "aprox cap Cía D Dña Dra núm pág Sr Sra Sras Sres Srta Sto Sta Ud Uds"
+    ),
+    "fr": (
+        "av bd boul Cie déc Drs env févr janv juil M Me Mgr Mlle Mlles MM Mmes "
+        "n° no nov oct Pr réf sept Ste"
+    ),
+    "it": "Avv dott Dott Dott.ssa ecc Ing pag Sig sig Sig.ra Sig.na",
+    "nl": "afb blz bijv dhr Dhr mevr Mevr Mw nr",
+    "pt": "aprox Dra pág Sr Sra Sras Srs",
+}
+# Languages that write "19." for "19th".
+_WITH_ORDINALS = set(
+    "bs cs da de et fi fo hr hu is lb lt lv nb nn no pl sk sl sr tr".split()
+)
+_ROMAN = "[IVX]+"
+# The number of an item in a list, alone before it.
+_ITEM = re.compile(r"(?:\d{1,3}|[A-Za-z])[.)]")
+# What no sentence begins with, as the second part of "J.-C.".
+_CONTINUED = re.compile(r"-\w")
+# A mark that ends sentences, and more text after it.
+_ENDS = re.compile(r"[.!?\u2026]\W?\s+\w|[\u3002\uff01\uff1f]\w")
+
+
+def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
+    """Splits a text into sentences, by `sentencex`.
+
+    Args:
+        text: string.
+        language: string. The ISO 639 code of its language. `sentencex` splits
+            languages that it does not know at common marks.
+
+    Returns:
+        List of pairs: a sentence without blanks around it, and what stands
+        between it and the next: its line ends, or a blank, or nothing.
+        Nothing follows the last one, and a blank text has none.
+
+    Example:
+    >>> split_sentences("Dr. Lee has a cat.  It sleeps.", "en")
+    [('Dr. Lee has a cat.', ' '), ('It sleeps.', '')]
+    """
+    pairs: list[tuple[str, str]] = []
+    continues = _continues(language)
+    for part in _segments(clean_lines(text, keep_signs=True), language):
+        sentence = part.strip()
+        # A part of blanks alone is all before.
+        before = part[: len(part) - len(part.lstrip())]
+        if pairs:
+            last, blank = pairs.pop()
+            blank += before
+            # A line end is an end, whatever stands before it.
+            is_same = "\n" not in blank and (
+                _CONTINUED.match(sentence) or continues.search(last)
+            )
+            if sentence and is_same:
+                sentence = last + blank + sentence
+            else:
+                pairs.append((last, blank))
+        if sentence:
+            pairs.append((sentence, part[len(part.rstrip()) :]))
+    return pairs
+
+
+def _segments(text: str, language: str) -> Iterator[str]:
+    """Yields the parts that `sentencex` finds, some characters at a time."""
+    import sentencex
+
+    start = 0
+    while start < len(text):
+        *parts, last = sentencex.segment(
+            language, text[start : start + _WINDOW]
+        )
+        # The last one may go on, unless it is all there is.
+        if not parts or start + _WINDOW >= len(text):
+            parts.append(last)
+        yield from parts
+        start += sum(map(len, parts))
+
+
+def _continues(language: str) -> re.Pattern[str]:
+    """Returns a pattern of ends after which a sentence goes on."""
+    words = f"{_ABBREVIATIONS['']} {_ABBREVIATIONS.get(language, '')}".split()
+    ends = [rf"(?:^|[^\w.])(?:{'|'.join(map(re.escape, words))})\.$"]
+    if language == "fr":
+        ends.append(r"\bJ\.(?:-C\.)?$")
+    if language in _WITH_ORDINALS:
+        ends.append(rf"(?:^|\W)(?:\d{{1,4}}|{_ROMAN})\.$")
+    return re.compile(rf"^{_ITEM.pattern}$|{'|'.join(ends)}")
+
+
+def seems_to_have_sentences(text: str) -> bool:
+    """Returns whether a text may have several sentences, in any language."""
+    return _ENDS.search(text) is not None

@@ -1,0 +1,495 @@
+"""The rules of `translate`: sentences, usual case and placeholders.
+
+The model here copies its source, and the vocabulary writes each word backwards,
+so that the model's share is seen. Each sign is a word.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import relative_attention as ra
+from relative_attention.text.form import SIGNS
+from relative_attention.text.form import clean_text
+
+pytestmark = pytest.mark.usefixtures("eagerly")
+
+KNOWN = set("abcdefghijklmnopqrstuvwxyzäöüßéABCDEFGHIJKLMNOPQRSTUVWXYZ")
+KNOWN |= set("0123456789.,:;!?'\"-()/$€„“«»")
+
+
+class Words:
+    """A vocabulary of words: the id of a word is its place, from 2."""
+
+    end_id = 1
+    sign_ids = range(len(SIGNS))
+
+    def __init__(self, words=()):
+        self.words = ["", "", *words]
+
+    def encode(self, lines, keep_signs=False):
+        rows = []
+        for line in lines:
+            words = clean_text(line, keep_signs).split()
+            self.words += [word for word in words if word not in self.words]
+            rows.append([self.words.index(word) for word in words])
+        return rows
+
+    def encode_with_signs(self, lines):
+        return self.encode(lines, keep_signs=True)
+
+    def has_piece(self, character):
+        return character in KNOWN
+
+    def decode(self, rows):
+        words = [[self.words[int(i)] for i in row if i > 1] for row in rows]
+        return [" ".join(word[::-1] for word in some) for some in words]
+
+
+class Copies:
+    """A model that copies its source. `searched` has the sources."""
+
+    def __init__(self):
+        self.searched = []
+
+    def start_cache(self, source_token_ids):
+        self.searched += np.asarray(source_token_ids).tolist()
+        return source_token_ids
+
+    def decode_step(self, token_ids, cache, position, ancestors=None):
+        import tensorflow as tf
+
+        at = min(int(position), cache.shape[1] - 1)
+        logits = 9.0 * tf.one_hot(tf.maximum(cache[:, at], 1), 60)
+        return tf.repeat(logits[:, None], token_ids.shape[1], axis=1), cache
+
+
+def make_translator(*words, **settings):
+    settings = {"source_language": "en", "num_beams": 2, **settings}
+    return ra.Translator(Copies(), Words(words), **settings)
+
+
+def with_rules(*words, **settings):
+    settings = {"usual_case": True, "placeholders": True, **settings}
+    return make_translator(*words, target_language="de", **settings)
+
+
+def searched(translator):
+    """The texts that translations were searched for."""
+    words = translator.vocabulary.words
+    return [
+        " ".join(words[i] for i in row if i > 1)
+        for row in translator.model.searched
+    ]
+
+
+def shown(texts):
+    """The texts, with a digit in brackets for each sign."""
+    return [
+        "".join(f"[{ord(c)}]" if c in SIGNS else c for c in text)
+        for text in texts
+    ]
+
+
+def backwards(text):
+    return " ".join(word[::-1] for word in text.split())
+
+
+def test_sentences_are_translated_one_by_one_and_joined():
+    translator = make_translator()
+    first, second, third = "Dr. Lee has a cat.", "It sleeps!", "Oh, no?"
+    text = f" {first}\t {second}  {third}\n"
+    expected = " ".join(map(backwards, (first, second, third)))
+    assert translator.translate([text, "", second]) == [
+        *(expected, "", backwards(second))
+    ]
+    assert len(translator.model.searched) == 4
+    # As a single one.
+    assert translator.translate([text], split_sentences=False) == [expected]
+    assert len(translator.model.searched) == 5
+
+
+def test_line_ends_between_sentences_stay():
+    text = "Go on. I see.\r\n\r\n\nStay\nhere. Go on."
+    (found,) = make_translator().translate([text])
+    assert found == f"{backwards('Go on. I see.')}\n\n\n" + backwards(
+        "Stay here. Go on."
+    )
+
+
+def test_languages_without_blanks_stay_without():
+    translator = make_translator(source_language="zh")
+    assert translator.translate(["你好。我去！"]) == ["。好你！去我"]
+
+
+def test_lines_have_the_scores_of_their_sentences():
+    translator = make_translator(max_source_length=3)
+    text = "Go on. I see the cat."
+    ((split,),) = translator.translate_lines([text])
+    assert [one.text for one in split.sentences] == ["oG .no", "I ees"]
+    assert split.text == " ".join(one.text for one in split.sentences)
+    assert split.score == pytest.approx(
+        sum(one.score for one in split.sentences)
+    )
+    # The second sentence alone.
+    assert split.was_cut
+    assert [one.was_cut for one in split.sentences] == [False, True]
+    assert split.source_token_ids == split.token_ids == ()
+
+
+def test_lines_are_split_only_for_one_translation():
+    translator = make_translator()
+    text = "Go on. I see."
+    for arguments in ({"num_results": 2}, {"target_prefixes": [""]}):
+        found = translator.translate([text], **arguments)
+        assert found == translator.translate(
+            [text], split_sentences=False, **arguments
+        )
+        with pytest.raises(ValueError, match="`split_sentences` is for the be"):
+            translator.translate([text], split_sentences=True, **arguments)
+
+
+def test_model_can_turn_splitting_off():
+    translator = make_translator(split_sentences=False)
+    translator.translate(["Go on. I see."])
+    assert len(translator.model.searched) == 1
+    translator.translate(["Go on. I see."], split_sentences=True)
+    assert len(translator.model.searched) == 3
+
+
+def test_warning_is_given_when_the_language_is_unknown():
+    translator = make_translator(source_language=None)
+    with pytest.warns(UserWarning, match="the language of the source is unk"):
+        translator.translate(["Go on. I see."])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        translator.translate(["Go on."])
+        translator.translate(["Go on. I see."], split_sentences=False)
+    with pytest.raises(ValueError, match="`split_sentences` needs the languag"):
+        translator.translate(["Go on. I see."], split_sentences=True)
+    assert len(translator.model.searched) == 3
+    with pytest.raises(ValueError, match="`source_language` must be the code"):
+        make_translator(source_language="English")
+
+
+# === Without rules ===
+
+ODD = [
+    "",
+    "?",
+    " \u4f60\u597d\uff01 ",
+    "GO ON, TOM!",
+    "go on",
+    '"Go on," he said.',
+    "* a@b.org <b>x</b> {name} %s 1,000,000 \U0001f642",
+    "Ask me@town.org: 3,000.50\n",
+    "\x01 no \x08 sign",
+]
+
+
+@pytest.mark.parametrize("split_sentences", [True, False])
+@pytest.mark.parametrize("language", [None, "en", "ja", "de"])
+def test_translate_is_search_where_a_folder_has_no_rules(
+    language, split_sentences
+):
+    translator = make_translator(
+        source_language=language, split_sentences=split_sentences
+    )
+    found = [one.text for one in translator.search(ODD)]
+    assert translator.translate(ODD) == found
+    n_best = translator.search(ODD, 2)
+    assert translator.translate(ODD, 2) == [
+        [one.text for one in results] for results in n_best
+    ]
+
+
+@pytest.mark.parametrize("name", ["search", "sample"])
+def test_search_has_no_rules(name):
+    translator = with_rules()
+    options = {"top_k": 1} if name == "sample" else {}
+    found = getattr(translator, name)(ODD, **options)
+    plain = getattr(make_translator(), name)(ODD, **options)
+    assert [one.text for one in found] == [one.text for one in plain]
+    prefixes = [""] * len(ODD)
+    assert translator.translate(ODD, target_prefixes=prefixes) == (
+        make_translator().translate(ODD, target_prefixes=prefixes)
+    )
+
+
+# === Usual case ===
+
+
+@pytest.mark.parametrize(
+    ("text", "lowered", "found"),
+    [
+        ("THE TRAIN IS LATE.", "The train is late.", "EHT NIART SI .ETAL"),
+        ("WHERE AM I?", "Where am I?", "EREHW MA ?I"),
+        ("DO I SEE? I DO.", "Do I see? I do.", "OD I ?EES I .OD"),
+        ("NATO.", "NATO.", ".OTAN"),
+        ("EU UN", "EU UN", "UE NU"),
+        ("The USA won.", "The USA won.", "ehT ASU .now"),
+        ("Happy New Year!", "Happy new year!", "yppaH wen !raey"),
+        ("Go Home", "Go Home", "oG emoH"),
+    ],
+)
+def test_lines_are_searched_in_usual_case(text, lowered, found):
+    translator = with_rules()
+    assert translator.translate([text]) == [found]
+    assert " ".join(searched(translator)) == lowered
+    # The n-best list, too; with a beginning of its own as it is.
+    assert translator.translate([text], num_results=1) == [[found]]
+    translator.translate([text], target_prefixes=[""])
+    assert searched(translator)[-1] == text
+
+
+@pytest.fixture
+def with_names():
+    """A translator whose vocabulary has more pieces for names in lowercase."""
+    translator = with_rules()
+    encode = translator.vocabulary.encode
+    num_pieces = {"zug": 2, "tom": 2, "Da": 2, "da": 3, "Kids": 2}
+    translator.vocabulary.encode = lambda lines: [
+        row * num_pieces.get(line, 1) for line, row in zip(lines, encode(lines))
+    ]
+    return translator
+
+
+def test_words_that_usually_begin_with_a_capital_keep_it(with_names):
+    with_names.translate(["WAR TOM IN DER BAHN? DER ZUG KOMMT."])
+    assert searched(with_names) == ["War Tom in der bahn?", "Der Zug kommt."]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("der zug kommt.", "der Zug kommt."),
+        ("Der zug kommt.", "Der zug kommt."),
+        ("i saw (tom)!", "I saw (Tom)!"),
+        # Two pieces of two letters, as of a script it has not seen.
+        ("da is here.", "da is here."),
+        ("Tell Tom To Go!", "Tell Tom to go!"),
+    ],
+)
+def test_names_keep_their_capital(with_names, text, found):
+    with_names.translate([text])
+    assert searched(with_names) == [found]
+
+
+def test_german_title_case_is_usual():
+    translator = with_rules(source_language="de")
+    translator.translate(["Guten Morgen Tom!"])
+    assert searched(translator) == ["Guten Morgen Tom!"]
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "found"),
+    [
+        ('"Go on."', ["Go on."], '"oG .no"'),
+        ("\u201eGo on. I see.\u201c", ["Go on.", "I see."], "„oG .no I .ees“"),
+        ("«\u00a0Go  on.\t» I see!", ["Go on.", "I see!"], "« oG .no » I !ees"),
+        (
+            '"THE TRAIN IS LATE."',
+            ["The train is late."],
+            '"EHT NIART SI .ETAL"',
+        ),
+        ('"?"', [], '"?"'),
+        ('" "', [], '" "'),
+        ('"Go," I said.', ['"Go," I said.'], '",oG" I .dias'),
+    ],
+)
+def test_sentences_in_quotation_marks_are_searched_without(text, inside, found):
+    translator = with_rules()
+    assert translator.translate([text]) == [found]
+    assert searched(translator) == inside
+    assert translator.translate([text], num_results=1) == [[found]]
+
+
+def test_german_sharp_s_is_no_lowercase():
+    translator = with_rules(source_language="de")
+    translator.vocabulary.decode = lambda rows: ["große Straße"] * len(rows)
+    assert translator.translate(["DIE STRAßE IST GROSS"]) == ["GROSSE STRASSE"]
+
+
+def test_turkish_capitals_keep_their_dots():
+    translator = with_rules(source_language="tr")
+    translator.target_language = "tr"
+    (found,) = translator.translate(["SIK DİL"])
+    assert searched(translator) == ["Sık dil"]
+    assert found == "KIS LİD"
+
+
+# === Placeholders ===
+
+
+@pytest.mark.parametrize(
+    ("text", "inner", "found"),
+    [
+        # Addresses, names of files, codes.
+        ("See www.map.org/me now!", "See [1] now!", "eeS www.map.org/me !won"),
+        ("Ask tom@town.org.", "Ask [1].", "ksA .tom@town.org"),
+        (
+            "Go to docs.town.org, Tom",
+            "Go to [1], Tom",
+            "oG ot ,docs.town.org moT",
+        ),
+        ("Open my.map.pdf now", "Open [1] now", "nepO my.map.pdf won"),
+        ("It is AB-1234 here", "It is [1] here", "tI si AB-1234 ereh"),
+        ("Type `ls a` now", "Type [1] now", "epyT `ls a` won"),
+        # Words that look like these.
+        (
+            "It is 5km to the 21st",
+            "It is 5km to the 21st",
+            "tI si mk5 ot eht ts12",
+        ),
+        ("a 20-year-old dog", "a 20-year-old dog", "a dlo-raey-02 god"),
+        ("So good.night and/or day", "So good.night and/or day", None),
+        # Tags, entities, fields.
+        ("The <b>dog</b> is", "The [1] dog [2] is", "ehT <b>god</b> si"),
+        ("Salt &amp; bread", "Salt [1] bread", "tlaS &amp; daerb"),
+        ("Dear {name}, go", "Dear [1], go", "raeD ,{name} og"),
+        ("Take {{ it }} or %(n)d", "Take [1] or [2]", "ekaT {{ it }} ro %(n)d"),
+        ("Take %s or %d.", "Take [1] or [2].", "ekaT %s ro .%d"),
+        ("It is 20 % so far", "It is 20 [1] so far", "tI si 02 % os raf"),
+        # Numbers, with the separators of the target.
+        ("Of 1,234,567.5 men", "Of [1] men", "fO 1.234.567,5 nem"),
+        ("It is $1,000.50 now", "It is [1] now", "tI si $1.000,50 won"),
+        ("On 12/05/2024 at 10:30 go", "On [1] at [2] go", None),
+        ("I saw 12 cats", "I saw 12 cats", "I was 21 stac"),
+        # Marks without a piece, emoji, other scripts.
+        ("Name | City", "Name [1] City", "emaN | ytiC"),
+        ("I \U0001f642 you", "I [1] you", "I \U0001f642 uoy"),
+        (
+            "In \u041c\u0438\u0440 now",
+            "In [1] now",
+            "nI \u041c\u0438\u0440 won",
+        ),
+        # A letter without a piece in a word of others.
+        ("Ask Dvo\u0159ak now", "Ask Dvo\u0159ak now", "ksA ka\u0159ovD won"),
+        # What is around a sentence is cut off.
+        ("* Buy milk", "Buy milk", "* yuB klim"),
+        ("[x] Buy milk", "Buy milk", "[x] yuB klim"),
+        ("<p>Go on.</p>", "Go on.", "<p>oG .no</p>"),
+        ("# Go \U0001f642", "Go", "# oG \U0001f642"),
+        # Neighbors share a sign.
+        ("I <b>\U0001f642</b> you", "I [1] you", "I <b>\U0001f642</b> uoy"),
+    ],
+)
+def test_sign_stands_in_place_of_what_stays(text, inner, found):
+    translator = with_rules()
+    (translation,) = translator.translate([text])
+    assert shown(searched(translator)) == [inner]
+    if found is not None:
+        assert translation == found
+    (n_best,) = translator.translate([text], num_results=1)
+    assert n_best == [translation]
+
+
+def test_tags_and_fields_without_a_name_keep_their_order():
+    translator = with_rules()
+    decode = translator.vocabulary.decode
+    translator.vocabulary.decode = lambda rows: [
+        " ".join(text.split()[::-1]) for text in decode(rows)
+    ]
+    text = "a <b>c</b> or %s {x} e %d f"
+    assert translator.translate([text]) == ["f %s {x} e %d ro <b>c</b> a"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [["?"], ["..."], ["\U0001f642\U0001f469\u200d\U0001f467"], ["  12:30\n"]],
+)
+def test_lines_without_a_letter_are_their_own_translation(lines):
+    translator = with_rules()
+    assert translator.translate(lines) == [ra.clean_text(lines[0])]
+    assert translator.model.searched == []
+    # Between sentences as well.
+    assert translator.translate(["Go on. 5! I see."]) == ["oG .no 5! I .ees"]
+    # A task of its own may be of numbers.
+    assert make_translator().translate(["12"]) == ["21"]
+
+
+class Drops(Words):
+    """Loses a sign in the best results, so many of them."""
+
+    def __init__(self, count, sign="\x02"):
+        super().__init__()
+        self.count, self.sign = count, sign
+
+    def decode(self, rows):
+        return [
+            text.replace(self.sign, "") if number % 2 < self.count else text
+            for number, text in enumerate(super().decode(rows))
+        ]
+
+
+@pytest.mark.parametrize(
+    ("count", "found"),
+    [
+        (0, "nI www.a.org ro www.b.org won"),
+        # The second beam has both.
+        (1, "nI www.a.org ro www.b.org"),
+        # No beam has: the parts between the signs.
+        (2, "nI www.a.org ro www.b.org won"),
+    ],
+)
+def test_what_must_stay_stays_whatever_the_model_does(count, found):
+    translator = ra.Translator(
+        Copies(), Drops(count), num_beams=2, placeholders=True
+    )
+    (translation,) = translator.translate(["In www.a.org or www.b.org now"])
+    assert translation.startswith(found)
+    assert sorted(translation.count(f"www.{x}.org") for x in "ab") == [1, 1]
+
+
+def test_more_things_than_signs_are_translated_in_parts():
+    text = " ".join(f"in www.a{number}.org" for number in range(12))
+    (found,) = with_rules().translate([text])
+    assert found == text.replace("in", "ni")
+
+
+def test_users_cannot_write_a_sign():
+    translator = with_rules()
+    (found,) = translator.translate(["In \x01 www.a.org \x02 now"])
+    assert found == "nI www.a.org won"
+    assert shown(searched(translator)) == ["In [1] now"]
+
+
+def test_terms_of_the_glossary_and_what_to_keep():
+    translator = with_rules(
+        keep=[r"Tom\w*"],
+        glossary={"big cat": "Löwe", "cat": "Katze", "us": "wir"},
+    )
+    lines = [
+        "The big cat met Tommy. Cat!",
+        "A catfish used us, US",
+        "Big cat, big cat",
+    ]
+    assert translator.translate(lines) == [
+        "ehT Löwe tem .Tommy Katze!",
+        "A hsiftac desu ,wir SU",
+        "Löwe, Löwe",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"keep": ["("]}, r"`keep\[0\]` must be a regular expression"),
+        ({"glossary": {"": "x"}}, "`glossary` must have no empty term"),
+        (
+            {"keep": ["a"], "placeholders": False},
+            "`keep` and `glossary` need a model that carries signs over",
+        ),
+    ],
+)
+def test_invalid_terms_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        with_rules(**settings)
+
+
+def test_placeholders_need_vocabularies_with_signs():
+    vocabulary = Words()
+    vocabulary.sign_ids = ()
+    with pytest.raises(ra.InputError, match="needs SentencePiece vocabularies"):
+        ra.Translator(Copies(), vocabulary, placeholders=True)
