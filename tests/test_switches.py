@@ -204,12 +204,20 @@ ONE_PATH = [
         lambda c: c["implementation"] != "auto" and c["call"] != "whole",
     ),
 ]
-# Each has kernels of its own.
-KERNELS = {
-    "layer": ("relative",),
-    "implementation": SWITCHES["implementation"],
-    "dtype": SWITCHES["dtype"],
-}
+# More than pairs are tried where each combination is computed in another way.
+TOGETHER = [
+    {
+        "layer": ("relative",),
+        "implementation": SWITCHES["implementation"],
+        "dtype": SWITCHES["dtype"],
+    },
+    {
+        "layer": ("t5", "own"),
+        "implementation": ("recompute",),
+        "weights": ("frozen", "lora"),
+        "way": ("direct", "stateless"),
+    },
+]
 
 
 @pytest.fixture(autouse=True)
@@ -995,7 +1003,7 @@ QUANTIZED = pytest.mark.filterwarnings("ignore:Layer .* a `quantize")
 def test_every_pair_of_values_gives_the_numbers_of_float64():
     table = {**SWITCHES, "mode": ("eager", "graph")}
     cases, missing = switches.pairwise(
-        table, RULES + ONE_PATH, random.Random(0), more=[KERNELS]
+        table, RULES + ONE_PATH, random.Random(0), more=TOGETHER
     )
     for name, values in table.items():
         assert {case[name] for case in cases} == set(values)
