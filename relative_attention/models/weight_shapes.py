@@ -10,8 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from relative_attention.errors import InputError
+from relative_attention.layers.positions import LEARNED
+from relative_attention.layers.positions import NOTHING
+from relative_attention.layers.positions import RELATIVE
 from relative_attention.layers.positions import encoding_of
 from relative_attention.layers.positions import find_names
+from relative_attention.layers.positions import relation_tables
 from relative_attention.models.config import TransformerConfig
 
 Shape = tuple[int, ...]
@@ -37,13 +41,12 @@ def weight_shapes(config: TransformerConfig) -> Iterator[tuple[str, Shape]]:
         yield "output_bias", (size,)
     if config.use_target_space_embedding:
         yield "target_space_embedding/embedding", (width,)
-    learned = find_names(config.position_encoding).embedding_class()
-    has_table = learned is not None and "max_length" in learned.config_fields
+    positions = find_names(config.position_encoding).on_embeddings
     for side, number in (
         ("encoder", config.num_encoder_layers),
         ("decoder", config.num_decoder_layers),
     ):
-        if has_table:
+        if positions == LEARNED:
             yield f"{side}_positions/embeddings", (config.max_length, width)
         if config.normalize_first:
             yield from _norm(f"{side}_norm", width)
@@ -61,9 +64,7 @@ def _block(
     for name in names:
         yield from _attention(config, f"{block}/{name}")
         yield from _norm(f"{block}/{name}_norm", width)
-    layer: Any = _ShapesOfLayer(config)
-    encoding_of(config).build(layer, side == "encoder")
-    for name, shape in layer.shapes.items():
+    for name, shape in _of_positions(config, side).items():
         yield f"{block}/self_attention/{name}", shape
     for name, kernel in (
         ("intermediate", (width, inner)),
@@ -90,6 +91,19 @@ def _attention(
     yield f"{name}/output/kernel", (heads, value_dim, width)
     if config.attention_bias:
         yield f"{name}/output/bias", (width,)
+
+
+def _of_positions(config: TransformerConfig, side: str) -> dict[str, Shape]:
+    """Returns the shapes of what the encoding adds to a layer."""
+    # The encodings of an engine, which needs no Keras.
+    encoding = find_names(config.position_encoding).in_attention
+    if encoding == NOTHING:
+        return {}
+    if encoding == RELATIVE:
+        return relation_tables(config)
+    layer: Any = _ShapesOfLayer(config)
+    encoding_of(config).build(layer, side == "encoder")
+    return layer.shapes
 
 
 def _norm(name: str, width: int) -> Iterator[tuple[str, Shape]]:

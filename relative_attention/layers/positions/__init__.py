@@ -29,6 +29,12 @@ from typing import NamedTuple
 
 from relative_attention.errors import InputError
 
+# Those that engines know, too.
+NOTHING = "positions.position_encoding:PositionEncoding"
+RELATIVE = "positions.relative:Relative"
+SINUSOIDAL = "embeddings:SinusoidalPositions"
+LEARNED = "embeddings:LearnedPositions"
+
 
 class Names(NamedTuple):
     """Where the parts of a position encoding are, as `"module:class"`.
@@ -42,7 +48,7 @@ class Names(NamedTuple):
         is_own: bool. Whether it is in a user's module.
     """
 
-    in_attention: str = "positions.position_encoding:PositionEncoding"
+    in_attention: str = NOTHING
     on_embeddings: str | None = None
     is_checked: bool = False
     is_own: bool = False
@@ -57,12 +63,9 @@ class Names(NamedTuple):
         return _find(self.on_embeddings) if self.on_embeddings else None
 
 
-_SINUSOIDAL = "embeddings:SinusoidalPositions"
-_RELATIVE = "positions.relative:Relative"
-
 POSITION_ENCODINGS: dict[str | None, Names] = {
     # Shaw et al. (2018)
-    "relative": Names(_RELATIVE),
+    "relative": Names(RELATIVE),
     # Huang et al. (2018)
     "relative_global": Names(
         "positions.relative:RelativeGlobal", is_checked=True
@@ -73,11 +76,10 @@ POSITION_ENCODINGS: dict[str | None, Names] = {
     "alibi": Names("positions.alibi:ALiBi"),
     "t5": Names("positions.t5:T5Bias"),  # Raffel et al. (2020)
     # Vaswani et al. (2017), section 3.5
-    "sinusoidal": Names(on_embeddings=_SINUSOIDAL),
-    # Gehring et al. (2017)
-    "learned": Names(on_embeddings="embeddings:LearnedPositions"),
+    "sinusoidal": Names(on_embeddings=SINUSOIDAL),
+    "learned": Names(on_embeddings=LEARNED),  # Gehring et al. (2017)
     # Shaw et al. (2018), section 4.2, saw no benefit from both.
-    "relative+sinusoidal": Names(_RELATIVE, _SINUSOIDAL),
+    "relative+sinusoidal": Names(RELATIVE, SINUSOIDAL),
     # A bag of words.
     None: Names(),
 }
@@ -143,6 +145,27 @@ def encoding_of(config: Any) -> Any:
         ) from error
 
 
+def relation_tables(config: Any) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of the weights of `Relative`, without Keras.
+
+    Args:
+        config: `TransformerConfig`, whose encoding in attention is `Relative`.
+    """
+    fields = {**vars(config), **arguments_of(config.position_encoding)}
+    rows = 2 * fields["max_relative_position"] + 1
+    heads: tuple[int, ...] = (config.num_heads,)
+    if fields["share_relations_across_heads"]:
+        heads = ()
+    tables: dict[str, tuple[int, ...]] = {}
+    if fields["use_key_relations"]:
+        size = config.head_dim
+        tables["key_relation_embeddings"] = (*heads, rows, size)
+    if fields["use_value_relations"]:
+        size = config.value_dim or config.head_dim
+        tables["value_relation_embeddings"] = (*heads, rows, size)
+    return tables
+
+
 def written(encoding: Any) -> str | None:
     """Returns the name of a `PositionEncoding`, with its arguments.
 
@@ -153,7 +176,7 @@ def written(encoding: Any) -> str | None:
         ValueError: if it is no `PositionEncoding`, or an argument is not a
             number, a string or a list of them.
     """
-    if not isinstance(encoding, _find(POSITION_ENCODINGS[None].in_attention)):
+    if not isinstance(encoding, _find(NOTHING)):
         find_names(encoding)  # raises
     cls = type(encoding)
     name: str | None = f"{cls.__module__}:{cls.__qualname__}"
@@ -279,7 +302,7 @@ def find_position_encoding(encoding: Any) -> Any:
 
     if isinstance(encoding, dict):
         encoding = keras.saving.deserialize_keras_object(encoding)
-    if isinstance(encoding, _find(POSITION_ENCODINGS[None].in_attention)):
+    if isinstance(encoding, _find(NOTHING)):
         return encoding
     inside = [
         name
@@ -312,7 +335,7 @@ def _find_own(name: str) -> Any:
             f"the commands, `module={path!r}` of `load_translator`."
         )
     cls = getattr(sys.modules[path], class_name, None)
-    base = _find(POSITION_ENCODINGS[None].in_attention)
+    base = _find(NOTHING)
     if not (isinstance(cls, type) and issubclass(cls, base)):
         raise ValueError(
             f"`position_encoding` must name a subclass of "
