@@ -4,23 +4,26 @@ A specification of CTranslate2 is a tree of Python objects whose attributes are
 the arrays of its `model.bin`. Its matrices are `(outputs, inputs)`, the
 transpose of those of Keras, and heads follow one another along one axis:
 
-    here, D inputs                   there
-    query_dense.kernel (D, N, H)     self_attention.linear[0], rows 0 to N * H
-    key_dense.kernel (D, N, H)       the same matrix, rows N * H to 2 * N * H
-    value_dense.kernel (D, N, H)     the same, the rest
-    output_dense.kernel (N, H, D)    self_attention.linear[1], (D, N * H)
+    here, D inputs            there
+    query/kernel (D, N, H)    self_attention.linear[0], rows 0 to N * H
+    key/kernel (D, N, H)      the same matrix, rows N * H to 2 * N * H
+    value/kernel (D, N, H)    the same, the rest
+    output/kernel (N, H, D)   self_attention.linear[1], (D, N * H)
 
 In cross-attention the query has `linear[0]` for itself, keys and values share
 `linear[1]`, and the output is `linear[2]`. Every array is a copy, because
 CTranslate2 quantizes in place.
+
+`write_ctranslate2` works on a config and arrays by name, without Keras.
 """
 
 import math
 from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 from typing import Any
 from typing import TypeAlias
 
-import keras
 import numpy as np
 
 from relative_attention.data import SubwordVocabulary
@@ -31,25 +34,27 @@ from relative_attention.data.vocabulary_kinds import VOCABULARY_KINDS
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.data.vocabulary_kinds import check_vocabulary_fits
 from relative_attention.data.vocabulary_kinds import is_same_vocabulary
-from relative_attention.decoding import Translator
 from relative_attention.decoding.model_steps import END_ID
 from relative_attention.errors import InputError
 from relative_attention.errors import check_packages
 from relative_attention.files import AnyPath
 from relative_attention.files import atomic_directory
 from relative_attention.files import check_is_free
-from relative_attention.layers.positions import encoding_of
+from relative_attention.layers.positions import NOTHING
+from relative_attention.layers.positions import RELATIVE
 from relative_attention.layers.positions import find_names
-from relative_attention.layers.positions.position_encoding import (
-    PositionEncoding,
-)
-from relative_attention.layers.positions.relative import Relative
-from relative_attention.models import Transformer
+from relative_attention.layers.positions import relation_tables
 from relative_attention.models import TransformerConfig
 from relative_attention.models.weights import check_finite
+from relative_attention.models.weights import stored_weights
 from relative_attention.saving.model_directory import save_vocabularies
-from relative_attention.tensor_type import Tensor
 
+if TYPE_CHECKING:
+    from relative_attention.decoding import Translator
+
+# Weights by the names that they have in a file of a model's folder, or the
+# rest of a name below a part of the model.
+_Arrays: TypeAlias = Mapping[str, np.ndarray]
 # A matrix `(outputs, inputs)` and its bias, `None` without one.
 _Linear: TypeAlias = tuple[np.ndarray, np.ndarray | None]
 
@@ -72,7 +77,9 @@ _LEAST_POSITIONS = 1024
 
 
 def export_ctranslate2(
-    translator: Translator, directory: AnyPath, quantization: str | None = None
+    translator: "Translator",
+    directory: AnyPath,
+    quantization: str | None = None,
 ) -> None:
     """Writes a translator as a model that CTranslate2 loads.
 
@@ -167,8 +174,41 @@ def export_ctranslate2(
     config = model.config
     source = _checked_vocabulary("source", translator.source_vocabulary, config)
     target = _checked_vocabulary("target", translator.vocabulary, config)
-    longest = translator.max_source_length + translator.max_extra_length
-    spec = _transformer_spec(model, max(_LEAST_POSITIONS, longest))
+    write_ctranslate2(
+        config,
+        stored_weights(model, "float32"),
+        (source, target),
+        translator.max_source_length + translator.max_extra_length,
+        directory,
+        quantization,
+    )
+
+
+def write_ctranslate2(
+    config: TransformerConfig,
+    arrays: Mapping[str, np.ndarray],
+    vocabularies: tuple[AnyVocabulary, AnyVocabulary],
+    num_positions: int,
+    directory: AnyPath,
+    quantization: str | None = None,
+) -> None:
+    """Writes what `export_ctranslate2` does, of weights, without Keras.
+
+    Args:
+        config: `TransformerConfig` that `check_config` accepts.
+        arrays: dict of the name of each weight, as in a `.safetensors` file,
+            to its array.
+        vocabularies: those of source and target.
+        num_positions: int. Fewest rows of a table of absolute positions.
+        directory, quantization: see `export_ctranslate2`.
+
+    Raises:
+        InputError: if a weight is not finite or too large for float16.
+    """
+    source, target = vocabularies
+    spec = _transformer_spec(
+        config, arrays, max(_LEAST_POSITIONS, num_positions)
+    )
     _set_vocabularies(spec, source, target, config.start_token_id)
     _optimize(spec, quantization)
     if is_same_vocabulary(source, target):
@@ -180,6 +220,8 @@ def export_ctranslate2(
 
 def _check_model(model: Any) -> None:
     """Refuses a model that CTranslate2 has no variables for."""
+    from relative_attention.models import Transformer
+
     if not isinstance(model, Transformer):
         raise InputError(
             "The translator's model must be a `Transformer`. Received: "
@@ -196,11 +238,10 @@ def _check_model(model: Any) -> None:
 
 def check_config(config: TransformerConfig, way_out: str) -> None:
     """Refuses an architecture that CTranslate2 lacks, with a way out."""
-    encoding = type(encoding_of(config))
-    on_embeddings = find_names(config.position_encoding).on_embeddings
+    names = find_names(config.position_encoding)
     # It has relative or absolute positions, not both.
-    if encoding is not PositionEncoding and (
-        encoding is not Relative or on_embeddings is not None
+    if names.in_attention != NOTHING and (
+        names.in_attention != RELATIVE or names.on_embeddings is not None
     ):
         raise InputError(
             "For CTranslate2 `position_encoding` must be one of 'relative', "
@@ -210,10 +251,9 @@ def check_config(config: TransformerConfig, way_out: str) -> None:
         )
     # With one head, a table for each head is a table that all heads share.
     if (
-        encoding is Relative
-        and (config.use_key_relations or config.use_value_relations)
-        and not config.share_relations_across_heads
+        names.in_attention == RELATIVE
         and config.num_heads > 1
+        and any(len(shape) == 3 for shape in relation_tables(config).values())
     ):
         raise InputError(
             "CTranslate2 has one relation table for all heads of a layer, and "
@@ -238,20 +278,22 @@ def _checked_vocabulary(
     return vocabulary
 
 
-def _transformer_spec(model: Transformer, num_positions: int) -> Any:
+def _transformer_spec(
+    config: TransformerConfig, arrays: _Arrays, num_positions: int
+) -> Any:
     """Returns CTranslate2's description of a model, with its weights.
 
     A table of absolute positions has at least `num_positions` rows.
     """
     from ctranslate2.specs import transformer_spec as specs
 
-    config = model.config
+    positions = find_names(config.position_encoding).on_embeddings
     head_dim = max(config.head_dim, config.value_dim or config.head_dim)
     arguments: dict[str, Any] = {
         "pre_norm": config.normalize_first,
         # Without relation tables CTranslate2 adds sinusoidal positions. So a
         # model without any positions gets relation tables of zeros.
-        "relative_position": model.encoder_positions is None,
+        "relative_position": positions is None,
         "head_dim": (
             None
             if head_dim * config.num_heads == config.hidden_dim
@@ -268,43 +310,56 @@ def _transformer_spec(model: Transformer, num_positions: int) -> Any:
         alignment_heads=0,
         **arguments,
     )
-    _set_embeddings(encoder, decoder, model)
+    _set_embeddings(encoder, decoder, config, arrays)
     for side, name in ((encoder, "encoder"), (decoder, "decoder")):
-        positions = getattr(model, f"{name}_positions")
         if positions is not None and not _is_built_in(config):
             side.position_encodings.encodings = _position_table(
-                positions, num_positions, config
+                config, _part(arrays, f"{name}_positions"), num_positions
             )
         # Pre-norm alone has a last normalization, behind all the blocks.
-        norm = getattr(model, f"{name}_norm")
-        if norm is not None:
-            _set_norm(side.layer_norm, norm)
-        blocks: Iterable[Any] = getattr(model, f"{name}_blocks")
-        for layer, block in zip(side.layer, blocks):
-            _set_block(layer, block, head_dim)
+        if config.normalize_first:
+            _set_norm(side.layer_norm, _part(arrays, f"{name}_norm"))
+        for index, layer in enumerate(side.layer):
+            block = _part(arrays, f"{name}_block_{index}")
+            _set_block(layer, block, config, head_dim)
     spec = specs.TransformerSpec(encoder, decoder)
     spec.config.layer_norm_epsilon = config.layer_norm_epsilon
     return spec
 
 
-def _set_embeddings(encoder: Any, decoder: Any, model: Transformer) -> None:
+def _part(arrays: _Arrays, name: str) -> _Arrays:
+    """Returns the arrays of a part of a model, by the rest of their names."""
+    start = f"{name}/"
+    return {
+        key.removeprefix(start): array
+        for key, array in arrays.items()
+        if key.startswith(start)
+    }
+
+
+def _set_embeddings(
+    encoder: Any, decoder: Any, config: TransformerConfig, arrays: _Arrays
+) -> None:
     """Sets the embeddings of both sides, and the projection to logits."""
-    source = _array(model.source_embedding.embeddings)
-    target = _array(model.target_embedding.embeddings)
+    names = ["source_embedding", "target_embedding"]
+    if config.share_embeddings in ("all", "source_target"):
+        names = ["embedding", "embedding"]
+    source, target = (_array(arrays[f"{name}/embeddings"]) for name in names)
+    output = _array(arrays.get("output_embedding/embeddings", target))
     # Padding embeds to zero, also as the first input of the decoder. Its logit
     # uses the row as it is. CTranslate2 could start from zero by itself, but
     # then zeroes all of a prefix when it looks for alternatives.
     source[0] = 0
     target[0] = 0
-    if model.target_space_embedding is not None:
+    if config.use_target_space_embedding:
         # All other embeddings are multiplied by sqrt(D).
-        scale = math.sqrt(model.config.hidden_dim)
-        source += _array(model.target_space_embedding.embedding) / scale
+        scale = math.sqrt(config.hidden_dim)
+        source += _array(arrays["target_space_embedding/embedding"]) / scale
     encoder.embeddings[0].weight = source
     decoder.embeddings.weight = target
-    decoder.projection.weight = _array(model.output_embedding.embeddings)
-    if model.output_bias is not None:
-        decoder.projection.bias = _array(model.output_bias)
+    decoder.projection.weight = output
+    if config.output_bias:
+        decoder.projection.bias = _array(arrays["output_bias"])
 
 
 def _is_built_in(config: TransformerConfig) -> bool:
@@ -321,41 +376,60 @@ def _is_built_in(config: TransformerConfig) -> bool:
 
 
 def _position_table(
-    positions: Any, num_positions: int, config: TransformerConfig
+    config: TransformerConfig, arrays: _Arrays, num_positions: int
 ) -> np.ndarray:
     """Returns a row for each position, at least `num_positions` of them."""
     if config.position_encoding != "learned":
         numbers = np.arange(num_positions) + config.first_position
-        return _array(positions.encode(numbers, config.hidden_dim))
-    rows = _array(positions.embeddings)
+        return sinusoidal_table(numbers, config.hidden_dim)
+    rows = _array(arrays["embeddings"])
     # Positions beyond the learned ones share the last row.
     num_missing = max(config.first_position + num_positions - len(rows), 0)
     rows = np.pad(rows, ((0, num_missing), (0, 0)), mode="edge")
     return rows[config.first_position :]
 
 
-def _set_block(spec: Any, block: Any, head_dim: int) -> None:
+def sinusoidal_table(positions: np.ndarray, hidden_dim: int) -> np.ndarray:
+    """Returns what `SinusoidalPositions` adds: `(T,)` -> float32 `(T, D)`."""
+    # In the order and the precision of the layer.
+    num_timescales = hidden_dim // 2
+    log_increment = math.log(10_000) / max(num_timescales - 1, 1)
+    frequencies = np.exp(
+        np.arange(num_timescales, dtype="float32") * -log_increment
+    )
+    angles = positions.astype("float32")[:, None] * frequencies
+    encodings = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    return np.pad(encodings, ((0, 0), (0, hidden_dim % 2)))
+
+
+def _set_block(
+    spec: Any, arrays: _Arrays, config: TransformerConfig, head_dim: int
+) -> None:
     """Sets all of a layer of the encoder or of the decoder."""
-    attention = spec.self_attention
-    _set_attention(attention, block.self_attention, head_dim)
-    _set_norm(attention.layer_norm, block.self_attention_norm)
-    if hasattr(attention, "relative_position_keys"):
-        _set_relations(attention, block.self_attention, head_dim)
-    if hasattr(spec, "attention"):
-        _set_attention(spec.attention, block.cross_attention, head_dim)
-        _set_norm(spec.attention.layer_norm, block.cross_attention_norm)
-    feed_forward = block.feed_forward
-    for linear, dense in (
-        (spec.ffn.linear_0, feed_forward.intermediate_dense),
-        (spec.ffn.linear_1, feed_forward.output_dense),
+    for name, attention in (
+        ("self_attention", spec.self_attention),
+        ("cross_attention", getattr(spec, "attention", None)),
     ):
-        _set_linear(linear, (_array(dense.kernel).T, _array(dense.bias)))
-    _set_norm(spec.ffn.layer_norm, block.feed_forward_norm)
+        if attention is not None:
+            part = _part(arrays, name)
+            _set_attention(attention, part, config, head_dim)
+            _set_norm(attention.layer_norm, _part(arrays, f"{name}_norm"))
+            if hasattr(attention, "relative_position_keys"):
+                _set_relations(attention, part, head_dim)
+    for name, linear in (
+        ("intermediate", spec.ffn.linear_0),
+        ("output", spec.ffn.linear_1),
+    ):
+        dense = _part(arrays, f"feed_forward/{name}")
+        _set_linear(linear, (_array(dense["kernel"]).T, _array(dense["bias"])))
+    _set_norm(spec.ffn.layer_norm, _part(arrays, "feed_forward_norm"))
 
 
-def _set_attention(spec: Any, attention: Any, head_dim: int) -> None:
+def _set_attention(
+    spec: Any, arrays: _Arrays, config: TransformerConfig, head_dim: int
+) -> None:
     """Sets the matrices of an attention layer, and its scale."""
-    query, key, value, output = _head_matrices(attention, head_dim)
+    query, key, value, output = _head_matrices(arrays, head_dim)
     if len(spec.linear) == 2:
         _set_linear(spec.linear[0], query, key, value)
     else:
@@ -363,11 +437,11 @@ def _set_attention(spec: Any, attention: Any, head_dim: int) -> None:
         _set_linear(spec.linear[1], key, value)
     _set_linear(spec.linear[-1], output)
     # Otherwise CTranslate2 multiplies queries by `head_dim^-0.5`.
-    if head_dim != attention.key_dim:
-        spec.queries_scale = np.float32(attention.key_dim**-0.5)
+    if head_dim != config.head_dim:
+        spec.queries_scale = np.float32(config.head_dim**-0.5)
 
 
-def _head_matrices(attention: Any, head_dim: int) -> list[_Linear]:
+def _head_matrices(arrays: _Arrays, head_dim: int) -> list[_Linear]:
     """Returns matrix and bias of query, key, value and output.
 
     In CTranslate2 queries, keys and values have one size. Smaller ones are
@@ -375,25 +449,25 @@ def _head_matrices(attention: Any, head_dim: int) -> list[_Linear]:
     """
     pairs: list[_Linear] = []
     for name in ("query", "key", "value"):
-        dense = getattr(attention, f"{name}_dense")
-        kernel = _pad_last(_array(dense.kernel), head_dim)  # (D, N, H)
+        dense = _part(arrays, name)
+        kernel = _pad_last(_array(dense["kernel"]), head_dim)  # (D, N, H)
         bias = None
-        if dense.bias is not None:
-            bias = _pad_last(_array(dense.bias), head_dim).reshape(-1)
+        if "bias" in dense:
+            bias = _pad_last(_array(dense["bias"]), head_dim).reshape(-1)
         pairs.append((kernel.reshape(len(kernel), -1).T, bias))
-    dense = attention.output_dense
-    kernel = np.moveaxis(_array(dense.kernel), -1, 0)  # (D, N, H_v)
-    bias = None if dense.bias is None else _array(dense.bias)
+    dense = _part(arrays, "output")
+    kernel = np.moveaxis(_array(dense["kernel"]), -1, 0)  # (D, N, H_v)
+    bias = _array(dense["bias"]) if "bias" in dense else None
     kernel = _pad_last(kernel, head_dim)
     return [*pairs, (kernel.reshape(len(kernel), -1), bias)]
 
 
-def _set_relations(spec: Any, attention: Any, head_dim: int) -> None:
+def _set_relations(spec: Any, arrays: _Arrays, head_dim: int) -> None:
     """Sets the relation tables; row `r` is distance `r - K`, there as here."""
     from ctranslate2.specs.model_spec import OPTIONAL
 
-    keys = attention.key_relation_embeddings
-    values = attention.value_relation_embeddings
+    keys = arrays.get("key_relation_embeddings")
+    values = arrays.get("value_relation_embeddings")
     spec.relative_position_values = OPTIONAL
     if values is not None:
         spec.relative_position_values = _relation_table(values, head_dim)
@@ -408,7 +482,7 @@ def _set_relations(spec: Any, attention: Any, head_dim: int) -> None:
         )
 
 
-def _relation_table(embeddings: Tensor, head_dim: int) -> np.ndarray:
+def _relation_table(embeddings: np.ndarray, head_dim: int) -> np.ndarray:
     """Returns the table `(2K + 1, H)` that all heads share."""
     table = _array(embeddings)
     return _pad_last(table[0] if table.ndim == 3 else table, head_dim)
@@ -422,10 +496,10 @@ def _set_linear(spec: Any, *pairs: _Linear) -> None:
         spec.bias = np.concatenate(biases)
 
 
-def _set_norm(spec: Any, layer: Any) -> None:
+def _set_norm(spec: Any, arrays: _Arrays) -> None:
     """Sets scale and offset of a layer normalization."""
-    spec.gamma = _array(layer.gamma)
-    spec.beta = _array(layer.beta)
+    spec.gamma = _array(arrays["gamma"])
+    spec.beta = _array(arrays["beta"])
 
 
 def _pad_last(array: np.ndarray, size: int) -> np.ndarray:
@@ -434,9 +508,9 @@ def _pad_last(array: np.ndarray, size: int) -> np.ndarray:
     return np.pad(array, widths)
 
 
-def _array(weight: Tensor) -> np.ndarray:
+def _array(weight: np.ndarray) -> np.ndarray:
     """Returns a copy of a weight as a float32 array."""
-    return np.array(keras.ops.convert_to_numpy(weight), "float32")
+    return np.array(weight, "float32")
 
 
 def _set_vocabularies(

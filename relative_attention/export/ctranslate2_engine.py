@@ -23,10 +23,11 @@ from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import Constraints
 from relative_attention.decoding.model_steps import END_ID
 from relative_attention.decoding.translator import padded_rows
+from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
 from relative_attention.errors import check_packages
 from relative_attention.export.ctranslate2 import check_config
-from relative_attention.export.ctranslate2 import export_ctranslate2
+from relative_attention.export.ctranslate2 import write_ctranslate2
 from relative_attention.files import atomic_directory
 from relative_attention.files import delete_directory
 from relative_attention.files import file_sha256
@@ -34,7 +35,7 @@ from relative_attention.files import locked_directory
 from relative_attention.files import read_json
 from relative_attention.files import read_json_object
 from relative_attention.models import TransformerConfig
-from relative_attention.saving.model_directory import load_translator
+from relative_attention.models.weights import load_arrays
 from relative_attention.saving.model_directory import model_sha256
 from relative_attention.version import __version__
 
@@ -55,9 +56,10 @@ _MORE_HYPOTHESES = 1
 def load_model(
     directory: pathlib.Path,
     config: TransformerConfig,
+    vocabularies: tuple[AnyVocabulary, AnyVocabulary],
+    num_positions: int,
     dtype: str = "float32",
     threads: int | None = None,
-    **lengths: Any,
 ) -> "CTranslate2Model":
     """Loads a model directory in CTranslate2, on the CPU.
 
@@ -68,10 +70,10 @@ def load_model(
     Args:
         directory: path of the model directory.
         config: `TransformerConfig` of the model.
+        vocabularies: those of source and target.
+        num_positions: int. How long a table of absolute positions is at least.
         dtype: string, one of `"float32"`, `"bfloat16"` and `"int8"`.
         threads: int. Defaults to `None`, as many as CTranslate2 chooses.
-        **lengths: ints, `max_source_length` and `max_extra_length`. They
-            decide how long a table of absolute positions is.
 
     Raises:
         InputError: if `dtype` or `threads` is something else, `ctranslate2`
@@ -103,7 +105,7 @@ def load_model(
     has_table = config.position_encoding in ("sinusoidal", "learned")
     origin = {
         "model": model_sha256(directory, config),
-        "lengths": lengths if has_table else None,
+        "num_positions": num_positions if has_table else None,
         "versions": [__version__, ctranslate2.__version__],
     }
     place = _cache_folder(directory) / dtype
@@ -116,8 +118,14 @@ def load_model(
                 for left in place.parent.glob(f".{place.name}-*"):
                     delete_directory(left)
                 with atomic_directory(place) as folder:
-                    translator = load_translator(directory, **lengths)
-                    export_ctranslate2(translator, folder / "model", dtype)
+                    write_ctranslate2(
+                        config,
+                        load_arrays(directory / "model.safetensors"),
+                        vocabularies,
+                        num_positions,
+                        folder / "model",
+                        dtype,
+                    )
                     record = {**origin, "files": _checksums(folder)}
                     (folder / "origin.json").write_text(json.dumps(record))
             return CTranslate2Model(place / "model", config, dtype, threads)

@@ -220,15 +220,15 @@ def _load_one(
             ) from error
         load_weights(model.weights, weights)
     else:
-        # Imported only now: an engine needs packages of an extra. A table of
-        # absolute positions is converted for the longest texts.
-        lengths = ("max_source_length", "max_extra_length")
+        # Imported only now: an engine needs packages of an extra.
         model = importlib.import_module(_ENGINES[engine]).load_model(
             directory,
             config,
+            (source_vocabulary, target_vocabulary),
+            # For the longest texts.
+            settings["max_source_length"] + settings["max_extra_length"],
             dtype,
             threads,
-            **{name: settings[name] for name in lengths},
         )
     return Translator(
         model,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
+from relative_attention.export.ctranslate2 import sinusoidal_table
 from tests.export.conftest import log_probs
 from tests.small_models import SENTENCES
 from tests.small_models import make_model
@@ -185,6 +186,19 @@ def test_attention_is_the_mean_of_the_last_heads(make_translator, tmp_path):
     np.testing.assert_allclose(result.attention[0][0], expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("hidden_dim", [1, 2, 7, 512])
+def test_sinusoidal_table_equals_the_layer(hidden_dim):
+    positions = np.arange(1100)
+    found = sinusoidal_table(positions, hidden_dim)
+    layer = ra.SinusoidalPositions(dtype="float32")
+    expected = np.asarray(layer.encode(positions, hidden_dim))
+    assert found.dtype == expected.dtype == np.float32
+    # Two frequencies may be rounded two units apart, and so their angles; the
+    # angles themselves, and sines of them, once each.
+    bound = 4 * np.finfo("float32").eps * (1 + positions[:, None])
+    assert (np.abs(found - expected) <= bound).all()
+
+
 def test_subwords_translate_by_index(rng, tmp_path):
     # An empty line, and the same twice: of these the last is used.
     subwords = ["<pad>_", "<EOS>_", "a_", "", "man_", "a_", *"\\_u;0123456789"]
@@ -228,11 +242,19 @@ def test_subwords_translate_by_index(rng, tmp_path):
             "one for each of its 2.*share_relations_across_heads: true",
         ),
         (
+            {
+                "position_encoding": (
+                    "relative(share_relations_across_heads=False)"
+                )
+            },
+            "one for each of its 2",
+        ),
+        (
             {"position_encoding": "relative+sinusoidal"},
             "one of 'relative'.*None. Received: position_encoding='relative.s",
         ),
     ],
-    ids=["tables_of_heads", "two_encodings"],
+    ids=["tables_of_heads", "tables_by_name", "two_encodings"],
 )
 def test_unsupported_model_is_refused(
     fields, message, make_translator, tmp_path

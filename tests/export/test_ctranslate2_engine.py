@@ -8,6 +8,7 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.export import ctranslate2_engine
+from relative_attention.export.ctranslate2 import write_ctranslate2
 from tests.export.conftest import log_probs
 from tests.small_models import SENTENCES
 from tests.small_models import make_model
@@ -39,9 +40,9 @@ def exports(monkeypatch):
 
     def export(*arguments):
         done.append(arguments)
-        ra.export_ctranslate2(*arguments)
+        write_ctranslate2(*arguments)
 
-    monkeypatch.setattr(ctranslate2_engine, "export_ctranslate2", export)
+    monkeypatch.setattr(ctranslate2_engine, "write_ctranslate2", export)
     return done
 
 
@@ -257,12 +258,12 @@ def test_unusable_copy_is_converted_again(name, change, folder, exports, cache):
 
 
 def test_interrupted_conversion_leaves_nothing(folder, cache, monkeypatch):
-    def interrupted(translator, directory, dtype):
-        ra.export_ctranslate2(translator, directory, dtype)
+    def interrupted(*arguments):
+        write_ctranslate2(*arguments)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(ctranslate2_engine, "export_ctranslate2", interrupted)
+        patched.setattr(ctranslate2_engine, "write_ctranslate2", interrupted)
         with pytest.raises(KeyboardInterrupt):
             ra.load_translator(folder, **ENGINE)
     (place,) = cache.glob("ctranslate2/*")
