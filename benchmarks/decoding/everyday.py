@@ -25,8 +25,8 @@ validation text, to choose a model; the default is the test text. The table has:
   lines have one, so they get several numbers, one at a time. Every second emoji
   stands at the end of a line. In German and French, every second decimal has a
   comma.
-- Grouped numbers: as `babel` writes them in the language of the source, and
-  expected as it writes them in that of the target.
+- Decimals with the mark of the source's language, and grouped numbers: expected
+  as `babel` writes them in the language of the target.
 - Marks: lines of `everyday.yaml` around lines of the text, whose translation
   has the marks of the line, each as often, and no U+FFFD.
 - Translated: words and greetings of `everyday.yaml` that stand alone, every
@@ -54,6 +54,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import yaml
+from babel.numbers import format_decimal
+from babel.numbers import get_decimal_symbol
 
 import relative_attention as ra
 from benchmarks.harness.command import benchmark
@@ -331,10 +333,18 @@ def _copied(
     }
     rows: list[Row] = []
     grouped = {
-        _grouped(number, languages[0]): _grouped(number, languages[1])
+        format_decimal(number, locale=languages[0]): format_decimal(
+            number, locale=languages[1]
+        )
         for number in range(1_234, 9_876_543, 98_765)
     }
-    wanted = grouped
+    own, other = map(get_decimal_symbol, languages)
+
+    def wanted(thing: str) -> str:
+        if re.fullmatch(rf"\d+{re.escape(own)}\d+", thing):
+            return thing.replace(own, other)
+        return grouped.get(thing, thing)
+
     kinds = _things(lists, languages[0])
     kinds["grouped number"] = itertools.cycle(grouped)
     for kind, things in kinds.items():
@@ -347,18 +357,12 @@ def _copied(
         missed = [
             [line, translation]
             for line, translation, (_, thing) in zip(typed, found, chosen)
-            if wanted.get(thing, thing) not in translation
+            if wanted(thing) not in translation
         ]
         share = 1 - len(missed) / len(typed)
         shown = missed[:_MISSES]
         rows.append(_row("copied", kind, share, len(typed), missed=shown))
     return rows
-
-
-def _grouped(number: int, language: str) -> str:
-    from babel.numbers import format_decimal
-
-    return format_decimal(number, locale=language)
 
 
 def _carriers(
