@@ -19,11 +19,11 @@ from typing import NoReturn
 
 import numpy as np
 
+from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import Constraints
 from relative_attention.decoding.model_steps import END_ID
 from relative_attention.decoding.translator import padded_rows
-from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
 from relative_attention.errors import check_packages
 from relative_attention.export.ctranslate2 import check_config
