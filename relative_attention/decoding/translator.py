@@ -351,7 +351,8 @@ class Translator:
             is_n_best: bool. Whether several translations are asked for.
         """
         if split_sentences is None:
-            split_sentences = self.split_sentences and not is_n_best
+            # Without a language, exact text stays exact.
+            split_sentences = self.splits_sentences and not is_n_best
         placeholders = None
         if self.placeholders:
             # `_check_placeholders` has refused others.

@@ -204,6 +204,15 @@ def test_translate_is_search_where_a_folder_has_no_rules(
     ]
 
 
+def test_exact_text_stays_exact_where_the_language_is_unknown():
+    vocabulary = Words()
+    vocabulary.encode = lambda lines: [[*map(ord, line)] for line in lines]
+    vocabulary.decode = lambda rows: [""] * len(rows)
+    translator = ra.Translator(Copies(), vocabulary, num_beams=1)
+    translator.translate(["0  1 "])
+    assert translator.model.searched == [[48, 32, 32, 49, 32, 1]]
+
+
 @pytest.mark.parametrize("name", ["search", "sample"])
 def test_search_has_no_rules(name):
     translator = with_rules()
