@@ -9,6 +9,7 @@ A sign is U+0001 to U+0008. A model that was trained with signs (see
     line         Besuchen Sie <b>unseren Laden</b> unter www.example.org!
 """
 
+import functools
 import itertools
 import re
 import unicodedata
@@ -67,7 +68,7 @@ _ENDS = (
     "ppt|pptx|py|rar|rb|rs|rtf|sh|sql|svg|tar|tex|tif|toml|ts|tsv|txt|wav|webp|"
     "xls|xlsx|xml|yaml|yml|zip"
 )
-_TAG = re.compile(r"<!--.*?-->|</?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>")
+_TAG = re.compile(r"<!--.{0,2000}?-->|</?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>")
 _ENTITY = re.compile(r"&(?:[A-Za-z]\w{1,31}|#\d{1,7}|#x[\dA-Fa-f]{1,6});")
 # Of Markdown: code, and the address of a link.
 # Of lists of tasks.
@@ -100,9 +101,10 @@ _DIGITS = re.compile(
     r"(?<![\w.])(?:\+\d[\d ()/.-]{4,}\d|\d+(?:[.,:/\u2013-]\d+)+|\d{3,})"
     r"(?![^\W_])"
 )
-# Letters and digits mixed, but not "21st", "5km" or "20-year-old".
+# Letters and digits mixed, but not "21st", "5km" or "20-year-old". The bounds
+# keep the time linear.
 _CODE = re.compile(
-    r"(?<![^\W_])(?=[\w./-]*\d)(?=[\w./-]*[A-Za-z])"
+    r"(?<![^\W_])(?=[\w./-]{0,80}\d)(?=[\w./-]{0,80}[A-Za-z])"
     r"(?!\d+[.,]?\d*[a-z\u00c0-\u024f]{1,4}\b(?![-_/\d]))"
     r"[A-Za-z0-9_]+(?:[./-](?![a-z]{3})[A-Za-z0-9_]+)*"
     r"(?![^\W_]|-[a-z\u00c0-\u024f])"
@@ -167,7 +169,7 @@ class Placeholders:
         self._known: dict[str, bool] = {}
         self._keep = tuple(keep)
         self._glossary = dict(glossary or {})
-        self._terms = _terms(self._glossary)
+        self._terms = _terms(tuple(self._glossary))
         self._separators: dict[int, str] = {}
         symbols = (",", ".")
         if source_language is not None:
@@ -310,7 +312,8 @@ _KINDS = (
 )
 
 
-def _terms(glossary: Mapping[str, str]) -> re.Pattern[str]:
+@functools.lru_cache(maxsize=8)
+def _terms(glossary: tuple[str, ...]) -> re.Pattern[str]:
     """Returns a pattern of terms, also with a capital, the longest first."""
     terms = {
         form

@@ -34,6 +34,8 @@ _WITH_ORDINALS = set(
     "bs cs da de et fi fo hr hu is lb lt lv nb nn no pl sk sl sr tr".split()
 )
 _ROMAN = "[IVX]+"
+# No abbreviation, ordinal or number of an item is longer.
+_LONGEST_END = 40
 # The number of an item in a list, alone before it.
 _ITEM = re.compile(r"(?:\d{1,3}|[A-Za-z])[.)]")
 # What no sentence begins with, as the second part of "J.-C.".
@@ -70,7 +72,8 @@ def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
             blank += before
             # A line end is an end, whatever stands before it.
             is_same = "\n" not in blank and (
-                _CONTINUED.match(sentence) or continues.search(last)
+                _CONTINUED.match(sentence)
+                or continues.search(last[-_LONGEST_END:])
             )
             if sentence and is_same:
                 sentence = last + blank + sentence
