@@ -184,11 +184,12 @@ class Translator:
             first. Defaults to none.
 
     Raises:
-        ValueError: if a number is out of range, a language is no language
-            code, an expression of `keep` is invalid, a term is empty, or
-            `keep` or `glossary` is given without `placeholders`.
-        InputError: if `placeholders` is set, and a vocabulary has no signs: it
-            must be a `Vocabulary` with bytes.
+        ValueError: if a number is out of range, or a language is no language
+            code.
+        InputError: if an expression of `keep` is invalid, a term is empty,
+            `keep` or `glossary` is given without `placeholders`, or
+            `placeholders` is set and a vocabulary has no signs: it must be a
+            `Vocabulary` with bytes.
         TypeError: if there is no such setting.
 
     Example:
@@ -741,18 +742,18 @@ class Translator:
             try:
                 re.compile(expression)
             except re.error as error:
-                raise ValueError(
+                raise InputError(
                     f"`keep[{number}]` must be a regular expression. Received: "
                     f"{expression!r} ({error})."
                 ) from error
         if "" in self.glossary:
-            raise ValueError(
+            raise InputError(
                 "`glossary` must have no empty term. Received: "
                 f"{self.glossary['']!r} for ''."
             )
         if not self.placeholders:
             if self.keep or self.glossary:
-                raise ValueError(
+                raise InputError(
                     "`keep` and `glossary` need a model that carries signs "
                     "over. Received: placeholders=False. Train it with "
                     "`data.variants`."

@@ -493,7 +493,7 @@ def test_terms_of_the_glossary_and_what_to_keep():
     ],
 )
 def test_invalid_terms_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ra.InputError, match=message):
         with_rules(**settings)
 
 
