@@ -4,12 +4,14 @@ In most corpora nearly every word is translated, so a model never learns that
 something stays as it is. Variants of lines teach it. A sign (see
 `text.placeholders`) stands in the place of two words that translate each other,
 or around them. A name or a number that is the same on both sides gives its
-place to another one. Other variants are lines as people type them.
+place to another one. Other variants are words that translate each other alone,
+and lines as people type them.
 
     Tom lives in Boston.       Tom wohnt in Boston.
     Tom lives in ␁.            Tom wohnt in ␁.
     Tom ␁ lives ␂ in Boston.   Tom ␁ wohnt ␂ in Boston.
     Vasnikov lives in Boston.  Vasnikov wohnt in Boston.
+    Lives!                     Wohnt!
     tom lives in boston.       Tom wohnt in Boston.
 
 Nothing here depends on a language: words that translate each other are found by
@@ -74,17 +76,18 @@ _KINDS = {
     "line": 8,
     "alone": 1,
     "mark": 5,
-    "name": 50,
-    "number": 50,
+    "name": 150,
+    "number": 150,
+    "word": 6,
     "lowercase": 9,
     "unmarked": 2,
     "quoted": 9,
 }
-# The most signs of a variant.
-_MOST_SIGNS = 2
+# The most words of a variant in whose place a sign stands.
+_MOST_SIGNS = 3
 # The share of variants whose signs are numbered at random: a sentence has the
 # first ones, but a model must know all.
-_ANY_SIGNS = 0.2
+_ANY_SIGNS = 0.3
 
 
 def variants_of(
@@ -304,15 +307,25 @@ _LATIN = "abcdefghijklmnopqrstuvwxyz"
 _SIMPLE = ([*"bcdfghjklmnprstvwz"], [*"aeiou"], ["", "", "n", "r", "s", "l"])
 _ALL = (
     "bl br ch cl cz dr fl fr gh gl gr h j kh kl kn kr kw ll mc ng nj ph pr q "
-    "qu rh s sch sh sk sl sm sp st str sz t th tr ts tz v vl w wr x y z zh č š "
-    "ž ł ñ ç".split()
+    "qu rh s sch sh sk sl sm sp st str sz t th tr ts tz v vl w wr x y z zh "
+    "ł".split()
     + [""],
-    "a e i o u y aa ae ai au ay ea ee ei eu ie io oa oe oo ou ow ue ui ä ö ü é "
-    "è á í ó ø å ã ê".split(),
+    "a e i o u y aa ae ai au ay ea ee ei eu ie io oa oe oo ou ow ue ui "
+    "ø".split(),
     "ck d ff g k ll m n nd ng nn nt p r rd rk rn rt s sky ss st t th tt v wicz "
     "x z".split()
     + [""],
 )
+# Each letter with the marks that names have.
+_MARKED = {
+    letter: [
+        mark
+        for mark in map(chr, range(0xDF, 0x180))
+        if unicodedata.normalize("NFD", mark)[0] == letter
+    ]
+    for letter in _LATIN
+}
+_MARKED_SHARE = 0.25
 
 
 class _Names:
@@ -368,7 +381,12 @@ class _Names:
             for _ in range(count)
             for part in range(3)
         )
-        return f"{start}{''.join(syllables)}".capitalize()
+        name = [*start, *"".join(syllables)]
+        places = [i for i, letter in enumerate(name) if _MARKED.get(letter)]
+        if places and self._draws.random() < _MARKED_SHARE:
+            place = self._draws.choice(places)
+            name[place] = self._draws.choice(_MARKED[name[place]])
+        return "".join(name).capitalize()
 
 
 # === Variants ===
@@ -420,7 +438,7 @@ class _Writer:
             and len(place.word) > 1
             # A model takes the first word for a name if it often is an invented
             # one, and most first words are none.
-            and (place.spans[0][0] or self._draws.random() < 0.25)
+            and (place.spans[0][0] or self._draws.random() < 0.6)
         ]
         numbers = [place for place in places if place.word.isdecimal()]
         marks = [[*_MARK.finditer(line)] for line in pair]
@@ -439,6 +457,11 @@ class _Writer:
             "mark": mark,
             "name": names,
             "number": numbers,
+            "word": [
+                place
+                for place in places
+                if not place.is_same and not place.is_frequent
+            ],
         }
         always = ("line", "alone", "lowercase", "unmarked", "quoted")
         return {
@@ -446,29 +469,29 @@ class _Writer:
             **dict.fromkeys(always, []),
         }
 
-    def _signs(self) -> str:
+    def _signs(self, count: int) -> str:
         if self._draws.random() < _ANY_SIGNS:
-            return "".join(self._draws.sample(SIGNS, _MOST_SIGNS))
-        return SIGNS[:_MOST_SIGNS]
+            return "".join(self._draws.sample(SIGNS, count))
+        return SIGNS[:count]
 
     # === With signs ===
 
     def _replaced(self, pair: _Pair, places: list[_Place]) -> _Pair:
-        """Puts signs in the place of one or two words."""
+        """Puts signs in the place of words."""
         # Mostly what is the same on both sides: such things are kept.
         same = [place for place in places if place.is_same]
         if same and self._draws.random() < 0.7:
             places = same
-        count = min(len(places), self._draws.choice((1, 1, _MOST_SIGNS)))
+        count = min(len(places), self._draws.choice((1, 1, 2, _MOST_SIGNS)))
         chosen = sorted(
             self._draws.sample(places, count), key=lambda place: place.spans
         )
-        return _with(pair, zip(chosen, self._signs()))
+        return _with(pair, zip(chosen, self._signs(count)))
 
     def _around(self, pair: _Pair, places: list[_Place]) -> _Pair:
         """Puts signs around two words, or beside them."""
         place = self._draws.choice(places)
-        first, last = tuple(self._signs())
+        first, last = self._signs(2)
         before, after = self._draws.choices(
             ((first, last), (first, ""), ("", first)), (4, 1, 1)
         )[0]
@@ -480,7 +503,7 @@ class _Writer:
 
     def _line(self, pair: _Pair, places: list[_Place]) -> _Pair:
         """Puts signs before, after or around a line."""
-        first, last = tuple(self._signs())
+        first, last = self._signs(2)
         before, after = self._draws.choice(
             ((first, last), (first, ""), ("", first))
         )
@@ -488,12 +511,12 @@ class _Writer:
         return source, target
 
     def _alone(self, pair: _Pair, places: list[_Place]) -> _Pair:
-        signs = " ".join(self._signs()[: self._draws.choice((1, _MOST_SIGNS))])
+        signs = " ".join(self._signs(self._draws.choice((1, 2))))
         return signs, signs
 
     def _mark(self, pair: _Pair, places: list[_Place]) -> _Pair:
         """Puts a sign in the place of a mark between words."""
-        return _with(pair, [(places[0], self._signs()[0])])
+        return _with(pair, [(places[0], self._signs(1))])
 
     # === As words ===
 
@@ -509,6 +532,19 @@ class _Writer:
         if self._draws.random() < 0.6:
             places = [self._draws.choice(places)]
         return _with(pair, [(place, draw()) for place in places])
+
+    def _word(self, pair: _Pair, places: list[_Place]) -> _Pair:
+        """Leaves a word, which few lines of most corpora do."""
+        place = self._draws.choice(places)
+        source, target = (
+            line[slice(*span)] for line, span in zip(pair, place.spans)
+        )
+        if self._draws.random() < 0.7:
+            source, target = (
+                word[0].upper() + word[1:] for word in (source, target)
+            )
+        mark = self._draws.choice(("", "", "!", "."))
+        return f"{source}{mark}", f"{target}{mark}"
 
     # === As people type ===
 

@@ -119,7 +119,7 @@ def test_line_has_each_sign_on_both_sides(variants):
         assert source == target
         assert all(side.count(sign) == 1 for side in pair for sign in source)
         num_signs[len(source)] += 1
-    assert max(num_signs) == 2 and min(num_signs.values()) > 10
+    assert max(num_signs) == 3 and min(num_signs.values()) > 10
     # A word keeps its pieces: no letter is beside a sign.
     text = "\n".join(side for _, pair in variants for side in pair)
     assert not re.search(f"[{SIGNS}]\\w|\\w[{SIGNS}]", text)
@@ -136,6 +136,19 @@ def test_names_and_numbers_give_their_place_to_others(variants):
             if source == target and source not in SIGNS
         }
         assert len(found) > 5
+
+
+def test_names_have_letters_with_marks(variants):
+    line = ("PLACE sees dogs today.", "Heute sieht PLACE Hunde.")
+    names = {source for (source,), _ in things(variants, line)} - {*SIGNS}
+    assert any(not name.isascii() for name in names)
+
+
+def test_word_stands_alone(variants):
+    alone = {tuple(side.strip("!.") for side in pair) for _, pair in variants}
+    assert {("Feeds", "Füttert"), ("feeds", "füttert")} <= alone
+    # "Tom" is the same on both sides, and is no translation.
+    assert ("Tom", "Tom") not in alone
 
 
 def test_ambiguous_word_is_no_name(variants):
