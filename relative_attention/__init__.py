@@ -130,18 +130,16 @@ class _AfterKeras(importlib.abc.MetaPathFinder):
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
+        # Keras may only be looked for, and its import may fail, if its backend
+        # is missing: the next import is another try.
+        sys.meta_path.insert(0, self)
         if spec is None or spec.loader is None:
-            sys.meta_path.insert(0, self)
             return spec
         execute = spec.loader.exec_module
 
         def execute_and_register(module: Any) -> None:
-            try:
-                execute(module)
-            except BaseException:
-                # Its backend may be missing; the next import is another try.
-                sys.meta_path.insert(0, self)
-                raise
+            execute(module)
+            sys.meta_path.remove(self)
             _register_with_keras()
 
         spec.loader.exec_module = execute_and_register  # type: ignore

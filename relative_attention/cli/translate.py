@@ -11,6 +11,7 @@ _translate
 import argparse
 import collections
 import contextlib
+import functools
 import itertools
 import os
 import re
@@ -303,7 +304,7 @@ def _check_rules(options: argparse.Namespace) -> None:
 
 def _lines(options: argparse.Namespace) -> range:
     from relative_attention.data.lines import count_lines
-    from relative_attention.runs.translate_text import shard_lines
+    from relative_attention.saving.translate_text import shard_lines
 
     number, num_shards = 1, 1
     is_file = options.input and not files.is_stream(options.input)
@@ -391,7 +392,7 @@ def _is_typed(options: argparse.Namespace) -> bool:
 def _chunks(options: argparse.Namespace, lines: range) -> Iterator[_Chunk]:
     """Yields the text in chunks, with prefixes if there are any."""
     from relative_attention.data.lines import read_lines
-    from relative_attention.runs.translate_text import read_chunks
+    from relative_attention.saving.translate_text import read_chunks
 
     texts: Iterable[list[str]]
     if options.input:
@@ -430,8 +431,7 @@ def _opened(
     options: argparse.Namespace, translator: "ra.Translator"
 ) -> Iterator[streams.StreamOutput | files.Parts]:
     """Opens the output: standard output, a file, or a file in parts."""
-    from relative_attention.runs.report import print_error
-    from relative_attention.runs.translate_text import translation_origin
+    from relative_attention.saving.translate_text import translation_origin
 
     if options.output is None:
         yield streams.StreamOutput(sys.stdout.buffer)
@@ -452,8 +452,9 @@ def _opened(
         {"--input": options.input, "--prefix": options.prefix},
         {command.spelled(name): getattr(options, name) for name in _WRITTEN},
     )
+    report = functools.partial(print, file=sys.stderr, flush=True)
     with files.file_in_parts(
-        options.output, origin, options.overwrite, print_error
+        options.output, origin, options.overwrite, report
     ) as parts:
         yield parts
 
@@ -464,7 +465,7 @@ def _progress(
     output: streams.StreamOutput | files.Parts,
 ) -> streams.Progress:
     """Shows how much is done; says what an earlier process did."""
-    from relative_attention.runs.translate_text import lines_in_parts
+    from relative_attention.saving.translate_text import lines_in_parts
 
     total = len(lines) if lines.stop < sys.maxsize else None
     num_before = 0

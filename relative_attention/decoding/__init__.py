@@ -5,11 +5,13 @@ The path of a sentence through `Translator.translate`:
 1. `translator`: lines become sentences by the rules of `text.prepared`, and
    these become rows of ids, sorted into batches of similar length. `search`
    begins here, with lines as they are.
-2. `beam_search` or `sampling`: the arguments of a batch are checked and made
-   tensors (`constraints`), and the search runs as one graph (`compiled`).
+2. `searcher`, or `sampling`: the arguments of a batch are checked
+   (`constraints`). A model of an engine searches by itself; for one of Keras
+   they become tensors, and a search runs as one graph (`beam_steps`,
+   `compiled`).
 3. There a loop over a typed state (`BeamState`, `SampleState`) asks the model
    for the logits of one position (`model_steps`), rules out the tokens that
-   are not allowed (`constraints`), and chooses how to continue
+   are not allowed (`forbidden_tokens`), and chooses how to continue
    (`_best_continuations`, `draw_tokens`).
 4. `translator`: the ids become text, and the sentences lines. Where no result
    of a sentence has each sign once, its parts are searched.
@@ -18,12 +20,11 @@ An `ensemble` of several models can replace the model. `scoring` gives the
 probability of given translations.
 """
 
-from relative_attention.decoding.beam_search import beam_search
-from relative_attention.decoding.ensemble import Ensemble
-from relative_attention.decoding.sampling import sample
-from relative_attention.decoding.scoring import TranslationScore
-from relative_attention.decoding.scoring import corpus_perplexity
-from relative_attention.decoding.scoring import score_translations
+import importlib
+from typing import TYPE_CHECKING
+from typing import Any
+
+from relative_attention.decoding.searcher import beam_search
 from relative_attention.decoding.translation import Translation
 from relative_attention.decoding.translator import Translator
 
@@ -37,3 +38,35 @@ __all__ = [
     "sample",
     "score_translations",
 ]
+
+# What needs Keras is imported on first use.
+_MODULES = {
+    "Ensemble": "ensemble",
+    "TranslationScore": "scoring",
+    "corpus_perplexity": "scoring",
+    "sample": "sampling",
+    "score_translations": "scoring",
+}
+
+if TYPE_CHECKING:
+    # What type checkers see of the names that `__getattr__` imports.
+    from relative_attention.decoding.ensemble import Ensemble as Ensemble
+    from relative_attention.decoding.sampling import sample as sample
+    from relative_attention.decoding.scoring import (
+        TranslationScore as TranslationScore,
+    )
+    from relative_attention.decoding.scoring import (
+        corpus_perplexity as corpus_perplexity,
+    )
+    from relative_attention.decoding.scoring import (
+        score_translations as score_translations,
+    )
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name not in _MODULES:
+            raise AttributeError(
+                f"module {__name__!r} has no attribute {name!r}"
+            )
+        module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
+        return getattr(module, name)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import numpy as np
 
-from relative_attention.decoding.model_steps import END_ID
+from relative_attention.decoding.constraints import END_ID
+from relative_attention.decoding.constraints import padded_rows
 
 
 def word_alignment(
@@ -54,8 +54,6 @@ def _words_of_pieces(ids: Sequence[int], vocabulary: Any) -> list[int]:
     beginnings = [ids[: number + 1] for number in range(len(ids))]
     if not beginnings:
         return []
-    texts = vocabulary.decode(
-        keras.utils.pad_sequences(beginnings, padding="post")
-    )
+    texts = vocabulary.decode(padded_rows(beginnings))
     # After a blank a new word begins.
     return [len(f"{text}.".split()) - 1 for text in texts]

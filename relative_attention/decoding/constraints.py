@@ -1,23 +1,25 @@
-"""Constraints on a translation: its length, its beginning, its repeats."""
+"""The rows of ids that a search takes, and constraints on its results.
+
+What a search over steps of a model makes of the constraints is in
+`forbidden_tokens`. Nothing here needs Keras, unless sources are tensors.
+"""
 
 import contextlib
 import contextvars
 import warnings
 from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
-import keras
 import numpy as np
-from keras import ops
 
 from relative_attention.argument_checks import checked_at_least
 from relative_attention.argument_checks import checked_int
-from relative_attention.decoding.model_steps import END_ID
-from relative_attention.decoding.model_steps import ActiveSentences
-from relative_attention.ops.backend import known_values
 from relative_attention.tensor_type import Tensor
 
+# The end of sentence in every target vocabulary.
+END_ID = 1
 # Log-probability of an impossible hypothesis; finite, so that sums are numbers.
 IMPOSSIBLE = -1e7
 # Longer than any translation, and far below the largest int32.
@@ -42,6 +44,15 @@ def known_ends() -> Iterator[None]:
         _ends_are_known.reset(token)
 
 
+def padded_rows(rows: Sequence[Sequence[int]]) -> np.ndarray:
+    """Makes an int32 array `(B, S)` of rows of ids, padded with id 0."""
+    width = max(map(len, rows), default=0)
+    padded = np.zeros((len(rows), width), "int32")
+    for number, row in enumerate(rows):
+        padded[number, : len(row)] = row
+    return padded
+
+
 class Constraints(NamedTuple):
     """The sources of a batch, and the constraints on their translations.
 
@@ -58,103 +69,6 @@ class Constraints(NamedTuple):
     limits: Tensor
     min_lengths: Tensor | None = None
     target_prefix: Tensor | None = None
-
-    def as_tensors(self) -> "Constraints":
-        """Returns the same as int32 tensors."""
-        return Constraints(
-            *(
-                None if value is None else ops.convert_to_tensor(value, "int32")
-                for value in self
-            )
-        )
-
-    def forbid(
-        self,
-        logits: Tensor,
-        position: Tensor,
-        active: ActiveSentences,
-        beam_token_ids: Tensor | None = None,
-        size: int = 0,
-    ) -> Tensor:
-        """Lowers the logits of the tokens that are not allowed.
-
-        Args:
-            logits: float tensor `(A, M, V)`.
-            position: int scalar, the position of the token.
-            active: `ActiveSentences`.
-            beam_token_ids: int tensor `(A, M, p)`, the tokens of each beam so
-                far; there may be more columns. Only needed with `size`.
-            size: int. No beam gets so many tokens in a row a second time; `0`
-                allows repeats.
-
-        Returns:
-            The logits, `IMPOSSIBLE` for tokens that are not allowed. The same
-            object if there is no constraint.
-        """
-        token_ids = ops.arange(logits.shape[-1], dtype="int32")
-        if self.min_lengths is not None:
-            is_early = position + 1 < active.gather_active(self.min_lengths)
-            is_forbidden = is_early[:, None, None] & (token_ids == END_ID)
-            logits = ops.where(is_forbidden, IMPOSSIBLE, logits)
-        given = logits
-        if size:
-            is_repeat = repeating_tokens(
-                beam_token_ids, position, size, logits.shape[-1]
-            )
-            logits = ops.where(is_repeat, IMPOSSIBLE, logits)
-        if self.target_prefix is not None:
-            last = ops.shape(self.target_prefix)[1] - 1
-            forced = ops.take(
-                active.gather_active(self.target_prefix),
-                ops.minimum(position, last),
-                axis=1,
-            )[:, None, None]  # (A, 1, 1)
-            # A prefix may repeat itself.
-            logits = ops.where(forced == 0, logits, given)
-            is_allowed = (forced == 0) | (token_ids == forced)
-            logits = ops.where(is_allowed, logits, IMPOSSIBLE)
-        return logits
-
-
-def repeating_tokens(
-    token_ids: Tensor, position: Tensor, size: int, vocabulary_size: int
-) -> Tensor:
-    """Finds the tokens that would end an n-gram which a beam already has.
-
-    Args:
-        token_ids: int tensor `(A, M, P)`, of which the columns before
-            `position` are the tokens of each beam.
-        position: int scalar, the position of the next token.
-        size: int, the length of n-grams.
-        vocabulary_size: int `V`.
-
-    Returns:
-        bool tensor `(A, M, V)`.
-    """
-    batch_size, num_beams, width = ops.shape(token_ids)
-    columns = ops.arange(width, dtype="int32")
-    # Whether an n-gram that ends at a column begins with the tokens that come
-    # before `position`, compared one after another.
-    is_same = ops.broadcast_to(
-        columns < position, (batch_size, num_beams, width)
-    )
-    missing = ((0, 0), (0, 0), (size - 1, 0))
-    padded = ops.pad(token_ids, missing, constant_values=-1)
-    for distance in range(1, size):
-        start = size - 1 - distance
-        before = padded[:, :, start : start + width]
-        last = ops.take(padded, [position + start], axis=2)
-        is_same = ops.logical_and(is_same, before == last)
-    # Marks the token of each such column in a row for each beam.
-    num_rows = batch_size * num_beams
-    rows = ops.arange(num_rows, dtype="int32")[:, None] * vocabulary_size
-    places = rows + ops.reshape(token_ids, (num_rows, width))
-    counts = ops.segment_sum(
-        ops.reshape(ops.cast(is_same, "int32"), (-1,)),
-        ops.reshape(places, (-1,)),
-        num_rows * vocabulary_size,
-    )
-    return ops.reshape(counts > 0, (batch_size, num_beams, vocabulary_size))
 
 
 def make_constraints(
@@ -186,7 +100,11 @@ def make_constraints(
     ids = _checked_source(source_token_ids, config)
     # In a graph, use its operations; otherwise NumPy, as JAX would compile each
     # operation for each shape.
-    xp: Any = np if isinstance(ids, np.ndarray) else ops
+    xp: Any = np
+    if not isinstance(ids, np.ndarray):
+        from keras import ops
+
+        xp = ops
     limits = xp.sum(xp.not_equal(ids, 0), axis=1) + _bounded(max_extra_length)
     if max_length is not None:
         limits = xp.minimum(limits, _bounded(max_length))
@@ -236,7 +154,10 @@ def _checked_source(token_ids: Tensor, config: Any) -> Tensor:
     try:
         if not hasattr(token_ids, "dtype"):
             token_ids = np.asarray(token_ids)
-        dtype = keras.backend.standardize_dtype(token_ids.dtype)
+        # `int32`, of PyTorch `torch.int32`.
+        dtype = str(getattr(token_ids.dtype, "name", token_ids.dtype))
+        if dtype == "object" or dtype.startswith(("str", "bytes")):
+            raise ValueError(f"no numbers but {dtype}")
     except ValueError as error:
         raise ValueError(
             f"{expected}, padded with 0 to one length; `Translator.translate` "
@@ -246,8 +167,11 @@ def _checked_source(token_ids: Tensor, config: Any) -> Tensor:
     if len(shape) != 2 or "int" not in dtype:
         raise ValueError(f"{expected}. Received: {dtype} of shape {shape}.")
     # In a graph or on an accelerator, ids are not checked.
-    is_array = isinstance(token_ids, np.ndarray)
-    ids = token_ids if is_array else known_values(token_ids)
+    ids = token_ids
+    if not isinstance(token_ids, np.ndarray):
+        from relative_attention.ops.backend import known_values
+
+        ids = known_values(token_ids)
     if ids is None:
         return token_ids
     if config is not None:

@@ -21,7 +21,6 @@ from keras import ops
 
 from relative_attention.decoding.compiled import change_if
 from relative_attention.decoding.compiled import take_rows
-from relative_attention.errors import InputError
 from relative_attention.errors import NotFiniteError
 from relative_attention.layers.cache import merged_cache
 from relative_attention.models.transformer import decoder_inputs
@@ -29,8 +28,6 @@ from relative_attention.models.weights import not_finite
 from relative_attention.models.weights import weight_name
 from relative_attention.tensor_type import Tensor
 
-# The end of sentence in every target vocabulary.
-END_ID = 1
 # Every step copies the positions since the last merge; a merge copies all.
 _MERGE_EVERY = 32
 
@@ -40,10 +37,8 @@ class StepModel(Protocol):
 
     `beam_search` and `sample` take any such model, such as `Transformer` and
     `Ensemble`. Optional attributes are used if present: `config`, against whose
-    vocabulary sizes ids are checked, `start_token_id`, `prepare_steps`, which
-    returns an equivalent `StepModel` for the steps of one search, and
-    `beam_search`, which runs a whole search in another engine (see
-    `CTranslate2Model`) and needs no steps.
+    vocabulary sizes ids are checked, `start_token_id`, and `prepare_steps`,
+    which returns an equivalent `StepModel` for the steps of one search.
 
     A cache is a structure of nested dicts, lists and tuples of tensors. The
     first axis of each tensor is that of the sentences.
@@ -179,16 +174,6 @@ def drop_done(active: ActiveSentences, is_done: Tensor) -> ActiveSentences:
 
 
 # === Attention and errors of a search ===
-
-
-def check_attention(model: Any) -> None:
-    """Refuses a model without attention to show, before any work."""
-    if not hasattr(model, "attention_scores"):
-        raise InputError(
-            "Attention scores need a single `Transformer`. Received: "
-            f"{type(model).__name__}. With an `Ensemble`, use one of its "
-            "`models`."
-        )
 
 
 def alignment(

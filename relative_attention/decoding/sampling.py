@@ -11,20 +11,23 @@ from relative_attention.argument_checks import checked_at_least
 from relative_attention.argument_checks import checked_number
 from relative_attention.decoding.compiled import run_compiled
 from relative_attention.decoding.compiled import while_loop
+from relative_attention.decoding.constraints import END_ID
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import Constraints
 from relative_attention.decoding.constraints import make_constraints
-from relative_attention.decoding.model_steps import END_ID
+from relative_attention.decoding.forbidden_tokens import as_tensors
+from relative_attention.decoding.forbidden_tokens import forbid
 from relative_attention.decoding.model_steps import ActiveSentences
 from relative_attention.decoding.model_steps import StepModel
 from relative_attention.decoding.model_steps import alignment
-from relative_attention.decoding.model_steps import check_attention
 from relative_attention.decoding.model_steps import check_numbers
 from relative_attention.decoding.model_steps import decode_active
 from relative_attention.decoding.model_steps import drop_done
 from relative_attention.decoding.model_steps import prepared
 from relative_attention.decoding.model_steps import start_active
 from relative_attention.decoding.model_steps import start_token_id
+from relative_attention.decoding.searcher import check_attention
+from relative_attention.decoding.searcher import check_has_steps
 from relative_attention.tensor_type import Tensor
 
 # Beyond these only the most likely token is drawn, or all with equal
@@ -99,6 +102,7 @@ def sample(
     Reference:
      - [Holtzman et al., 2020](https://arxiv.org/abs/1904.09751), section 3.1
     """
+    check_has_steps(model)
     num_results = checked_at_least("num_results", num_results, 1)
     temperature = checked_number(
         "temperature",
@@ -123,7 +127,8 @@ def sample(
         min_length=min_length,
         target_prefix=target_prefix,
         config=getattr(model, "config", None),
-    ).as_tensors()
+    )
+    constraints = as_tensors(constraints)
     source_token_ids = constraints.source_token_ids
     temperature = min(max(temperature, _LEAST_TEMPERATURE), _MOST_TEMPERATURE)
     inputs = _SampleInputs(
@@ -193,13 +198,13 @@ def _sample_loop(
         logits, active = decode_active(
             steps, state.active, state.last_token_ids, position
         )  # (A, R, V)
-        allowed = constraints.forbid(logits, position, active)
+        allowed = forbid(constraints, logits, position, active)
         # The most likely token stays at 0, so nothing overflows at a small
         # temperature; forbidden tokens stay forbidden at a large one.
         largest = ops.max(allowed, axis=-1, keepdims=True)
         tempered = (logits - largest) / inputs.temperature
         token_ids = draw_tokens(
-            constraints.forbid(tempered, position, active),
+            forbid(constraints, tempered, position, active),
             gumbel_noise(
                 active.gather_active(keys), position, logits.shape[-1]
             ),

@@ -11,11 +11,12 @@ from keras import ops
 
 from relative_attention.argument_checks import checked_sentences
 from relative_attention.decoding.compiled import run_compiled
+from relative_attention.decoding.constraints import padded_rows
 from relative_attention.decoding.model_steps import check_numbers
 from relative_attention.decoding.model_steps import start_token_id
+from relative_attention.decoding.searcher import check_has_steps
 from relative_attention.decoding.translator import Translator
 from relative_attention.decoding.translator import longest_first_batches
-from relative_attention.decoding.translator import padded_rows
 from relative_attention.errors import InputError
 from relative_attention.models.transformer import decoder_inputs
 from relative_attention.ops.cross_entropy import score_logits
@@ -97,6 +98,7 @@ def score_translations(
     >>> score.log_probability, score.num_tokens, score.perplexity
     (-2.31, 7, 1.39)
     """
+    check_has_steps(translator.model)
     sources = checked_sentences("sources", sources)
     targets = checked_sentences("targets", targets)
     if len(sources) != len(targets):

@@ -8,22 +8,22 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from typing import Any
 from typing import Protocol
 
-import keras
 import numpy as np
-from keras import ops
 
 from relative_attention.argument_checks import checked_at_least
 from relative_attention.argument_checks import checked_sentences
 from relative_attention.decoding.alignment import word_alignment
-from relative_attention.decoding.beam_search import beam_search
+from relative_attention.decoding.constraints import END_ID
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import known_ends
-from relative_attention.decoding.model_steps import END_ID
-from relative_attention.decoding.model_steps import StepModel
-from relative_attention.decoding.sampling import sample
+from relative_attention.decoding.constraints import padded_rows
+from relative_attention.decoding.searcher import Searcher
+from relative_attention.decoding.searcher import beam_search
+from relative_attention.decoding.searcher import check_has_steps
 from relative_attention.decoding.translation import Translation
 from relative_attention.errors import InputError
 from relative_attention.schema import check_fields
@@ -38,6 +38,9 @@ from relative_attention.text.prepared import Sentence
 from relative_attention.text.prepared import TextRules
 from relative_attention.text.prepared import line_of
 from relative_attention.text.sentences import seems_to_have_sentences
+
+if TYPE_CHECKING:
+    from relative_attention.decoding.model_steps import StepModel
 
 # Called after each batch with the number of sentences translated so far.
 ReportCount = Callable[[int], Any]
@@ -131,7 +134,7 @@ class Translator:
     switched on: `split_sentences`, `usual_case` and `placeholders`.
 
     Args:
-        model: `Transformer` or `Ensemble`.
+        model: `Transformer` or `Ensemble`, or the model of an engine.
         vocabulary: `Vocabulary` of the target, and of the source unless
             `source_vocabulary` is given; or any object with its `encode`,
             `decode` and `end_id`.
@@ -200,7 +203,7 @@ class Translator:
 
     def __init__(
         self,
-        model: StepModel,
+        model: "StepModel | Searcher",
         vocabulary: TextVocabulary,
         source_vocabulary: TextVocabulary | None = None,
         *,
@@ -558,6 +561,10 @@ class Translator:
 
         Returns, Raises: see `search`.
         """
+        # Before Keras is imported, which may be absent beside an engine.
+        check_has_steps(self.model)
+        from relative_attention.decoding.sampling import sample
+
         return self._decode(
             sample,
             sentences,
@@ -904,11 +911,6 @@ def longest_first_batches(
         start += size
 
 
-def padded_rows(rows: Sequence[Sequence[int]]) -> np.ndarray:
-    """Makes an int32 array `(B, S)` of rows of ids, padded with id 0."""
-    return keras.utils.pad_sequences(rows, padding="post")
-
-
 # === Translations from the results of a search ===
 
 
@@ -930,9 +932,8 @@ def read_translations(
         For each source a list of `Translation`, in the order of the results,
         without missing ones.
     """
-    # NumPy alone refuses tensors of PyTorch that have a gradient.
-    token_ids = ops.convert_to_numpy(results["token_ids"])
-    scores = ops.convert_to_numpy(results["scores"]).tolist()
+    token_ids = _as_array(results["token_ids"])
+    scores = _as_array(results["scores"]).tolist()
     attention = results.get("attention")
     batch_size, num_results, length = token_ids.shape
     texts = vocabulary.decode(
@@ -950,7 +951,7 @@ def read_translations(
             shown = None
             if attention is not None:
                 # (L, N, T, S), without the padding of either side.
-                shown = ops.convert_to_numpy(
+                shown = _as_array(
                     attention[number, rank, :, :, : len(ids), : len(source_row)]
                 )
             found.append(
@@ -965,6 +966,16 @@ def read_translations(
             )
         translations.append(found)
     return translations
+
+
+def _as_array(values: Tensor) -> np.ndarray:
+    """Returns what a search returned as an array."""
+    if isinstance(values, np.ndarray):
+        return values
+    # NumPy alone refuses tensors of PyTorch that have a gradient.
+    from keras import ops
+
+    return ops.convert_to_numpy(values)
 
 
 def _line(text: str) -> str:

@@ -1,6 +1,31 @@
 """Exports trained translators to other engines."""
 
-from relative_attention.export.ctranslate2 import export_ctranslate2
-from relative_attention.export.saved_model import export_saved_model
+import importlib
+from typing import TYPE_CHECKING
+from typing import Any
 
 __all__ = ["export_ctranslate2", "export_saved_model"]
+
+# Each imports packages that the other does without.
+_MODULES = {
+    "export_ctranslate2": "ctranslate2",
+    "export_saved_model": "saved_model",
+}
+
+if TYPE_CHECKING:
+    # What type checkers see of the names that `__getattr__` imports.
+    from relative_attention.export.ctranslate2 import (
+        export_ctranslate2 as export_ctranslate2,
+    )
+    from relative_attention.export.saved_model import (
+        export_saved_model as export_saved_model,
+    )
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name not in _MODULES:
+            raise AttributeError(
+                f"module {__name__!r} has no attribute {name!r}"
+            )
+        module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
+        return getattr(module, name)

@@ -34,7 +34,7 @@ from relative_attention.data.vocabulary_kinds import VOCABULARY_KINDS
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.data.vocabulary_kinds import check_vocabulary_fits
 from relative_attention.data.vocabulary_kinds import is_same_vocabulary
-from relative_attention.decoding.model_steps import END_ID
+from relative_attention.decoding.constraints import END_ID
 from relative_attention.errors import InputError
 from relative_attention.errors import check_packages
 from relative_attention.files import AnyPath

@@ -15,15 +15,15 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
-from typing import NoReturn
 
 import numpy as np
 
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
+from relative_attention.decoding.constraints import END_ID
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import Constraints
-from relative_attention.decoding.model_steps import END_ID
-from relative_attention.decoding.translator import padded_rows
+from relative_attention.decoding.constraints import padded_rows
+from relative_attention.decoding.searcher import Searcher
 from relative_attention.errors import InputError
 from relative_attention.errors import check_packages
 from relative_attention.export.ctranslate2 import check_config
@@ -166,11 +166,8 @@ def _checksums(folder: pathlib.Path) -> dict[str, str]:
     return {path.name: file_sha256(path) for path in paths}
 
 
-class CTranslate2Model:
+class CTranslate2Model(Searcher):
     """A trained model in CTranslate2, which `beam_search` hands searches to.
-
-    It has no other use: what needs single steps, the weights or the attention
-    of a model is refused.
 
     Args:
         folder: path of what `export_ctranslate2` wrote.
@@ -209,25 +206,16 @@ class CTranslate2Model:
             token: number for number, token in enumerate(self._target_tokens)
         }
 
-    def __getattr__(self, name: str) -> NoReturn:
-        # Python and notebooks look for names of their own.
-        if name.startswith("_"):
-            raise AttributeError(name)
-        raise InputError(
-            f"CTranslate2 gives no `{name}`: it only searches for "
-            "translations. Load the model without `engine` (`--engine`) for "
-            "samples, probabilities, attention and exports."
-        )
-
-    def beam_search(
+    def search(
         self,
         constraints: Constraints,
+        *,
         length_penalty: float,
         num_beams: int,
         num_results: int,
         no_repeat_ngram: int,
     ) -> dict[str, np.ndarray]:
-        """Returns what `relative_attention.beam_search` does, as arrays."""
+        """Returns what `beam_search` does, see `Searcher`."""
         lists: list[Any] = [
             None if value is None else np.asarray(value).tolist()
             for value in constraints

@@ -15,11 +15,13 @@ from relative_attention.data import Vocabulary
 from relative_attention.data.vocabulary import load_processor
 from relative_attention.decoding import Ensemble
 from relative_attention.decoding import Translator
-from relative_attention.decoding.beam_search import beam_search_loop
+from relative_attention.decoding.beam_steps import beam_search_loop
+from relative_attention.decoding.constraints import END_ID
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import make_constraints
-from relative_attention.decoding.model_steps import END_ID
+from relative_attention.decoding.forbidden_tokens import as_tensors
 from relative_attention.decoding.model_steps import named_weights
+from relative_attention.decoding.searcher import check_has_steps
 from relative_attention.errors import InputError
 from relative_attention.errors import check_packages
 from relative_attention.files import AnyPath
@@ -87,6 +89,7 @@ def export_saved_model(
             or `tensorflow-text` is missing, or a weight is not finite or too
             large for float16.
     """
+    check_has_steps(translator.model)
     num_results = translator.num_beams if num_results is None else num_results
     check_is_free(directory)
     _check_arguments(translator, dtype, num_results, token_ids_only, warmup)
@@ -252,7 +255,8 @@ def _search(
         max_extra_length=translator.max_extra_length,
         max_length=translator.max_length,
         min_length=translator.min_length,
-    ).as_tensors()
+    )
+    constraints = as_tensors(constraints)
     length_penalty = keras.ops.convert_to_tensor(
         translator.length_penalty, "float32"
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from relative_attention.decoding.model_steps import check_attention
+from relative_attention.decoding.searcher import check_attention
 from relative_attention.errors import InputError
 from relative_attention.files import AnyPath
 from relative_attention.plot.attention_view import sentence_pair

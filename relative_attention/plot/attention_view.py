@@ -20,8 +20,8 @@ import numpy as np
 from keras import ops
 
 from relative_attention.decoding.compiled import run_compiled
-from relative_attention.decoding.model_steps import check_attention
 from relative_attention.decoding.model_steps import check_numbers
+from relative_attention.decoding.searcher import check_attention
 from relative_attention.errors import InputError
 from relative_attention.files import AnyPath
 from relative_attention.files import atomic_file

@@ -35,8 +35,8 @@ from relative_attention.files import write_lines
 from relative_attention.recipes.recipe import Recipe
 from relative_attention.runs.report import Report
 from relative_attention.runs.texts import hold_out
-from relative_attention.runs.translate_text import lines_in_parts
-from relative_attention.runs.translate_text import read_chunks
+from relative_attention.saving.translate_text import lines_in_parts
+from relative_attention.saving.translate_text import read_chunks
 from relative_attention.zoo import find_model
 
 _ORIGIN = "distilled/origin.json"

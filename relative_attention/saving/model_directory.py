@@ -13,9 +13,9 @@ import importlib
 import json
 import pathlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from typing import Any
 
-import keras
 from safetensors import SafetensorError
 from safetensors import safe_open
 
@@ -24,10 +24,11 @@ from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.data.vocabulary_kinds import check_vocabulary_fits
 from relative_attention.data.vocabulary_kinds import is_same_vocabulary
 from relative_attention.data.vocabulary_kinds import vocabulary_suffix
-from relative_attention.decoding import Ensemble
 from relative_attention.decoding import Translator
+from relative_attention.decoding.searcher import check_has_steps
 from relative_attention.decoding.translator import DecodingSection
 from relative_attention.errors import InputError
+from relative_attention.errors import missing_package
 from relative_attention.files import AnyPath
 from relative_attention.files import atomic_directory
 from relative_attention.files import check_is_free
@@ -35,7 +36,6 @@ from relative_attention.files import file_sha256
 from relative_attention.files import read_json_object
 from relative_attention.files import write_json
 from relative_attention.layers.positions import import_modules
-from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
 from relative_attention.models.config import saved_fields
 from relative_attention.models.weight_shapes import check_shapes
@@ -46,6 +46,9 @@ from relative_attention.schema import check_mapping
 from relative_attention.schema import read_section
 from relative_attention.schema import unknown
 from relative_attention.zoo import find_model
+
+if TYPE_CHECKING:
+    from relative_attention.models import Transformer
 
 _FORMAT = 2
 _DTYPES = ("float32", "float16")
@@ -153,6 +156,8 @@ def load_translator(
         return first
     for name, other in zip(names[1:], others):
         _check_same(first, other, (names[0], name))
+    from relative_attention.decoding import Ensemble
+
     # With the vocabularies and settings of the first.
     joined = copy.copy(first)
     joined.model = Ensemble([first.model, *(other.model for other in others)])
@@ -205,19 +210,7 @@ def _load_one(
     check_weights(config, weights)
     model: Any
     if engine is None:
-        try:
-            keras.dtype_policies.get(dtype)
-        except ValueError as error:
-            raise InputError(
-                "`dtype` must be a dtype policy of Keras, such as "
-                f"'float32' or 'bfloat16'. Received: {dtype!r}."
-            ) from error
-        try:
-            model = Transformer(config, dtype=dtype)
-        except (ValueError, OverflowError) as error:
-            raise InputError(
-                f"{directory / 'config.json'} is wrong: {error}"
-            ) from error
+        model = _built_transformer(directory, config, dtype)
         load_weights(model.weights, weights)
     else:
         # Imported only now: an engine needs packages of an extra.
@@ -236,6 +229,32 @@ def _load_one(
         source_vocabulary=source_vocabulary,
         **settings,
     )
+
+
+def _built_transformer(
+    directory: pathlib.Path, config: TransformerConfig, dtype: str
+) -> "Transformer":
+    """Builds the model of a folder, whose weights are to be loaded."""
+    # An engine needs no Keras.
+    try:
+        import keras
+    except ModuleNotFoundError as error:
+        raise missing_package("A model without `engine`", error) from None
+    from relative_attention.models import Transformer
+
+    try:
+        keras.dtype_policies.get(dtype)
+    except ValueError as error:
+        raise InputError(
+            "`dtype` must be a dtype policy of Keras, such as "
+            f"'float32' or 'bfloat16'. Received: {dtype!r}."
+        ) from error
+    try:
+        return Transformer(config, dtype=dtype)
+    except (ValueError, OverflowError) as error:
+        raise InputError(
+            f"{directory / 'config.json'} is wrong: {error}"
+        ) from error
 
 
 def find_weights(directory: pathlib.Path) -> pathlib.Path:
@@ -376,6 +395,9 @@ def save_translator(
     Example:
     >>> save_translator(Translator(model, vocabulary), "my_model")
     """
+    check_has_steps(translator.model)
+    from relative_attention.decoding import Ensemble
+
     if isinstance(translator.model, Ensemble):
         raise InputError(
             "A folder holds one `Transformer`. Received: an `Ensemble` of "

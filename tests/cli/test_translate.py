@@ -12,7 +12,7 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.cli import main
-from relative_attention.runs import translate_text
+from relative_attention.saving import translate_text
 from tests.cli.conftest import check_refused
 
 LINES = ["he paid ten euros.", "", "yes", "  ", "two cats and six dogs"]

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import relative_attention as ra
-from relative_attention.runs import translate_text
+from relative_attention.saving import translate_text
 from tests.cli.conftest import check_refused
 from tests.runs.conftest import snapshot
 

@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 import relative_attention as ra
-from relative_attention.decoding.beam_search import length_penalty_of
-from relative_attention.decoding.beam_search import top_k
+from relative_attention.decoding.beam_steps import length_penalty_of
+from relative_attention.decoding.beam_steps import top_k
 from tests.decoding.known_models import Chain
 from tests.decoding.known_models import padded
 from tests.decoding.known_models import penalty

@@ -11,8 +11,8 @@ import pytest
 import sacrebleu
 
 import relative_attention as ra
-from relative_attention.runs import translate_text
 from relative_attention.runs.distilled_text import closest_translations
+from relative_attention.saving import translate_text
 from tests.runs.conftest import QUICK
 from tests.runs.conftest import assert_same_arrays
 from tests.runs.conftest import quick_training

@@ -1,8 +1,9 @@
-"""Beam search with GNMT's length penalty.
+"""Beam search with GNMT's length penalty, over the steps of a model.
 
-`beam_search` checks its arguments and runs a loop of steps over a typed state
-(`BeamState`). A step decodes a position, finds the best continuations of the
-beams, and separates those that end from those that continue.
+`search_by_steps` runs a loop of steps over a typed state (`BeamState`);
+`searcher` has checked its arguments. A step decodes a position, finds the best
+continuations of the beams, and separates those that end from those that
+continue.
 """
 
 import dataclasses
@@ -13,22 +14,19 @@ import keras
 import numpy as np
 from keras import ops
 
-from relative_attention.argument_checks import checked_at_least
-from relative_attention.argument_checks import checked_number
 from relative_attention.decoding.compiled import compiled_functions
 from relative_attention.decoding.compiled import run_compiled
 from relative_attention.decoding.compiled import take_rows
 from relative_attention.decoding.compiled import while_loop
+from relative_attention.decoding.constraints import END_ID
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import Constraints
-from relative_attention.decoding.constraints import check_num_beams
-from relative_attention.decoding.constraints import make_constraints
 from relative_attention.decoding.ensemble import Ensemble
-from relative_attention.decoding.model_steps import END_ID
+from relative_attention.decoding.forbidden_tokens import as_tensors
+from relative_attention.decoding.forbidden_tokens import forbid
 from relative_attention.decoding.model_steps import ActiveSentences
 from relative_attention.decoding.model_steps import StepModel
 from relative_attention.decoding.model_steps import alignment
-from relative_attention.decoding.model_steps import check_attention
 from relative_attention.decoding.model_steps import check_numbers
 from relative_attention.decoding.model_steps import decode_active
 from relative_attention.decoding.model_steps import drop_done
@@ -47,124 +45,23 @@ _ROUND_TO = 32
 _LOWEST = -1e30
 
 
-def beam_search(
+def search_by_steps(
     model: StepModel,
-    source_token_ids: Tensor,
-    num_beams: int = 4,
-    length_penalty: float = 0.6,
-    max_extra_length: int = 50,
-    num_results: int = 1,
-    max_length: int | None = None,
-    min_length: int = 0,
-    target_prefix: Tensor | None = None,
-    return_attention: bool = False,
-    no_repeat_ngram: int = 0,
+    constraints: Constraints,
+    length_penalty: float,
+    num_beams: int,
+    num_results: int,
+    no_repeat_ngram: int,
+    return_attention: bool,
 ) -> dict[str, Tensor]:
-    """Finds the most probable translations by a beam search.
-
-    A hypothesis of `len` tokens, including the end of sentence, scores
-    `log P / ((5 + len) / 6)^length_penalty` (Wu et al. 2016, eq. 14). Beams are
-    hypotheses that have not ended. Each step finds the `2 * num_beams` best
-    continuations of the beams (with one beam, the best one). Those that end
-    join the finished hypotheses; the best `num_beams` of the others become the
-    beams. A sentence is done when no beam can overtake its worst result, or at
-    its longest length: its own source length plus `max_extra_length`, or
-    `max_length` if that is less. A translation does not depend on the other
-    sentences in the batch.
-
-    Id 0, which is padding, may be within a result, as in tensor2tensor. Without
-    it, results with other ids may be the same text.
-
-    In tensor2tensor the length limit, and with several results the end of the
-    search, depend on the whole batch.
-
-    Args:
-        model: `Transformer`, `Ensemble`, or anything with its `start_cache`
-            and `decode_step`.
-        source_token_ids: int tensor `(B, S)`, each row ending with id 1 and
-            padded with id 0.
-        num_beams: int. Beams per sentence; `1` is greedy search. Defaults to
-            `4`.
-        length_penalty: float. Exponent alpha; `0.0` compares log-probabilities
-            without a penalty. Defaults to `0.6`.
-        max_extra_length: int. How much longer than its source a translation
-            may be, in tokens; if negative, how much shorter it must be.
-            Defaults to `50`.
-        num_results: int. Translations per sentence, at most `num_beams`.
-            Defaults to `1`.
-        max_length: int. The longest translation of any source, in tokens. If
-            it stops the search, the best of the hypotheses that ended is the
-            result, even an empty text. Defaults to `None`, only limited by
-            `max_extra_length`.
-        min_length: int. The shortest translation, in tokens, including the end
-            of sentence; the longest length takes precedence. Defaults to `0`.
-        target_prefix: int array `(B, P)`, padded with id 0: the tokens that
-            each translation begins with. They count in its score. A
-            translation may always be one token longer than its prefix.
-            Defaults to `None`, no prefix.
-        return_attention: bool. Also return the cross-attention scores.
-            Defaults to `False`.
-        no_repeat_ngram: int. No translation has the same so many tokens in a
-            row twice, except in its prefix. Defaults to `0`, which allows
-            repeats.
-
-    Returns:
-        Dict of `"token_ids"`, int32 `(B, num_results, T)`, best first, each
-        ending with id 1 and padded with id 0, and `"scores"`, float32
-        `(B, num_results)`. If no hypothesis of a sentence ended, the results
-        are its beams, without id 1, and their log-probabilities without
-        penalty. If fewer than `num_results` ended, the rest are rows of zeros
-        with the score -1e7. With `return_attention` also `"attention"`,
-        float32 `(B, num_results, L, N, T, S)`: the cross-attention scores by
-        decoder block and head, from each token to the source.
-
-    Raises:
-        ValueError: if a number is out of range, or `target_prefix` has
-            another number of rows, an id beyond the vocabulary, an id 1, or
-            an id after an id 0.
-        InputError: if the model gives logits that are not finite (the error
-            names the weight or the dtype), or `return_attention` is set for a
-            model without attention to return, such as an `Ensemble`.
-
-    Reference:
-     - [Wu et al., 2016](https://arxiv.org/abs/1609.08144), section 7
-    """
-    num_beams = checked_at_least("num_beams", num_beams, 1)
-    check_num_beams(model, num_beams)
-    num_results = checked_at_least("num_results", num_results, 1)
-    if num_results > num_beams:
-        raise ValueError(
-            f"`num_results` must be between 1 and `num_beams`, {num_beams}. "
-            f"Received: num_results={num_results}."
-        )
-    length_penalty = checked_number(
-        "length_penalty",
-        length_penalty,
-        # The power of a long translation would overflow float32.
-        lambda value: 0 <= value <= 10,
-        "from 0 to 10",
-    )
-    no_repeat_ngram = checked_at_least("no_repeat_ngram", no_repeat_ngram, 0)
-    if return_attention:
-        check_attention(model)
-    constraints = make_constraints(
-        source_token_ids,
-        max_extra_length=max_extra_length,
-        max_length=max_length,
-        min_length=min_length,
-        target_prefix=target_prefix,
-        config=getattr(model, "config", None),
-    )
+    """Runs a search whose arguments `beam_search` has checked."""
+    constraints = as_tensors(constraints)
+    inputs = (constraints, ops.convert_to_tensor(length_penalty, "float32"))
     sizes = {
         "num_beams": num_beams,
         "num_results": num_results,
         "no_repeat_ngram": no_repeat_ngram,
     }
-    other_search = getattr(type(model), "beam_search", None)
-    if other_search is not None:
-        return other_search(model, constraints, length_penalty, **sizes)
-    constraints = constraints.as_tensors()
-    inputs = (constraints, ops.convert_to_tensor(length_penalty, "float32"))
     is_on_jax = keras.backend.backend() == "jax"
     # XLA needs fixed shapes, which only these caches can have.
     if is_on_jax and isinstance(model, Transformer | Ensemble):
@@ -471,8 +368,13 @@ class _BeamSearch:
         beams = None
         if self.no_repeat_ngram:
             beams = active.gather_active(state.beam_token_ids)
-        return self.constraints.forbid(
-            logits, state.position, active, beams, self.no_repeat_ngram
+        return forbid(
+            self.constraints,
+            logits,
+            state.position,
+            active,
+            beams,
+            self.no_repeat_ngram,
         )
 
     def _best_finished(

@@ -8,7 +8,6 @@ from typing import Any
 
 from relative_attention.data.lines import batched
 from relative_attention.data.lines import read_lines
-from relative_attention.decoding import Ensemble
 from relative_attention.decoding import Translator
 from relative_attention.files import file_sha256
 from relative_attention.saving.model_directory import model_sha256
@@ -78,7 +77,8 @@ def translation_origin(
     text by its name. Models and texts are compared by content, not by path.
     """
     model = translator.model
-    parts = model.models if isinstance(model, Ensemble) else [model]
+    # Several are those of an `Ensemble`.
+    parts = getattr(model, "models", [model])
     return {
         "model": [
             model_sha256(find_model(name), part.config)
