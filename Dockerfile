@@ -1,10 +1,14 @@
-# Trains and serves. In a checkout:
+# Translates and serves with CTranslate2, without Keras. In a checkout:
 #
 #     docker build -t relative-attention .
 #     docker run -p 127.0.0.1:8501:8501 relative-attention
 #     docker run -p 127.0.0.1:8501:8501 -v "$PWD/runs:/work/runs" \
 #         relative-attention serve runs/mine --host 0.0.0.0 --no-token
-#     docker run --no-healthcheck -v "$PWD:/work" relative-attention \
+#
+# The whole package, which also trains:
+#
+#     docker build --target whole -t relative-attention:whole .
+#     docker run --no-healthcheck -v "$PWD:/work" relative-attention:whole \
 #         train small_relative data.source=train.en data.target=train.de
 #
 # What is mounted must be writable for the user 1000, or `--user` names another.
@@ -17,13 +21,10 @@ WORKDIR /source
 COPY . .
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
-FROM python:3.13-slim
-RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
-    pip install --no-cache-dir "$(echo /wheels/*.whl)[plot,serve]"
+FROM python:3.13-slim AS base
 RUN useradd --create-home --uid 1000 relative \
     && mkdir /work \
     && chown relative /work
-USER relative
 WORKDIR /work
 ENV PYTHONUNBUFFERED=1
 EXPOSE 8501
@@ -33,3 +34,16 @@ HEALTHCHECK --interval=30s --timeout=5s --start-period=60s CMD [ \
 ]
 ENTRYPOINT ["relative-attention"]
 CMD ["serve", "tatoeba_en_de", "--host", "0.0.0.0", "--no-token"]
+
+FROM base AS whole
+RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
+    pip install --no-cache-dir "$(echo /wheels/*.whl)[plot,serve]"
+USER relative
+
+# The last one is what is built unless `--target` names another.
+FROM base AS translating
+RUN pip install --no-cache-dir ctranslate2 sentencepiece sentencex numpy \
+    safetensors PyYAML babel starlette uvicorn prometheus-client
+RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
+    pip install --no-cache-dir --no-deps /wheels/*.whl
+USER relative

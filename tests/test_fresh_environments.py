@@ -1,4 +1,4 @@
-"""Environments with Keras and one backend, as the install page makes them."""
+"""Environments with fewer packages, as the install page makes them."""
 
 import os
 import pathlib
@@ -87,3 +87,49 @@ def test_missing_package_names_its_extra(run_fresh, call, package):
     assert f"package {package}" in printed
     assert f"`pip install {package}`" in printed
     assert printed.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_translates_where_only_that_is_installed(tmp_path):
+    page = (ROOT / "docs" / "guides" / "install.md").read_text("utf-8")
+    packages = re.search(r"pip install (ctranslate2 .*)", page)[1].split()
+    docker = (ROOT / "Dockerfile").read_text("utf-8")
+    (same,) = re.findall(
+        r"pip install --no-cache-dir (ctr.*?[^\\])\n", docker, re.S
+    )
+    assert same.replace("\\", "").split() == packages
+    subprocess.run(
+        [sys.executable, "-m", "venv", tmp_path / "venv"], check=True
+    )
+    commands = tmp_path / "venv" / "bin"
+    pip = [commands / "pip", "install", "--quiet"]
+    found = subprocess.run([*pip, *packages], capture_output=True, text=True)
+    if found.returncode:
+        pytest.skip(f"They cannot be installed: {found.stderr[-500:]}")
+    subprocess.run([*pip, "--no-deps", ROOT], check=True)
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    environment["RELATIVE_ATTENTION_CACHE"] = str(tmp_path / "cache")
+
+    def run(*words):
+        return subprocess.run(
+            [commands / "relative-attention", *words],
+            cwd=tmp_path,
+            env=environment,
+            input="Where is the station?\n",
+            capture_output=True,
+            text=True,
+        )
+
+    done = run("translate", "tatoeba_en_de")
+    assert done.stdout == "Wo ist der Bahnhof?\n", done.stderr
+    assert done.stderr.startswith("Keras is not installed: the engine is")
+    # The server starts, but for its port.
+    done = run("serve", "tatoeba_en_de", "--host", "192.0.2.1", "--no-token")
+    assert "Nothing can listen at" in done.stderr
+    for words in (
+        ["train", "tatoeba_en_de"],
+        ["translate", "tatoeba_en_de", "--sample"],
+    ):
+        done = run(*words)
+        assert done.returncode and done.stderr.count("\n") == 1
+        assert "needs Keras, which is not installed" in done.stderr

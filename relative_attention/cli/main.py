@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import importlib.util
 import os
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,10 @@ from relative_attention.version import __version__
 
 # Of an error, which stays one line that can be read.
 _MOST_CHARACTERS = 1500
+
+# Those that translate without Keras, by an engine, and what none can do.
+_ENGINE_COMMANDS = ("translate", "serve")
+_KERAS_OPTIONS = ("sample", "alignments", "checkpoint")
 
 # `--help` lists the commands in this order.
 _COMMANDS = (
@@ -58,11 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_closed_streams()
     options = parse(arguments)
     try:
-        # Keras takes seconds to import, and these only read and write files.
-        is_quick = (
-            options.command == "list" and options.parameters is None
-        ) or getattr(options, "corpus", None) == "pairs"
-        if not is_quick:
+        # Keras takes seconds to import.
+        if not _does_without_keras(options):
             _load_keras()
         # Before any model is loaded: these modules register its classes.
         if getattr(options, "module", None):
@@ -197,6 +199,38 @@ def _way_to_resume(options: argparse.Namespace) -> str:
     if getattr(options, "overwrite", False):
         return " Rerun the same command, without --overwrite, to resume."
     return " Rerun the same command to resume."
+
+
+def _does_without_keras(options: argparse.Namespace) -> bool:
+    """Returns whether a command only reads and writes files, or has an engine.
+
+    Where Keras is absent, a command that can take the engine takes it.
+
+    Raises:
+        InputError: if a command needs Keras where it is absent.
+    """
+    if options.command == "list" and options.parameters is None:
+        return True
+    if getattr(options, "corpus", None) == "pairs":
+        return True
+    takes_engine = options.command in _ENGINE_COMMANDS
+    if takes_engine and options.engine is not None:
+        return True
+    if importlib.util.find_spec("keras") is not None:
+        return False
+    name = f"`relative-attention {options.command}`"
+    for option in _KERAS_OPTIONS:
+        if takes_engine and getattr(options, option, None):
+            takes_engine, name = False, f"{spelled(option)} of {name}"
+    if not takes_engine:
+        raise InputError(
+            f"{name} needs Keras, which is not installed: install all that is "
+            "needed to train and translate with `pip install .` in a checkout "
+            "of relative-attention."
+        )
+    print("Keras is not installed: the engine is ctranslate2", file=sys.stderr)
+    options.engine = "ctranslate2"
+    return True
 
 
 def _load_keras() -> None:

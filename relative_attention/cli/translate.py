@@ -399,6 +399,12 @@ def _chunks(options: argparse.Namespace, lines: range) -> Iterator[_Chunk]:
         # Chunks of fixed size: a resumed job finds the same ones.
         texts = read_chunks(options.input, lines)
     elif _is_typed(options):
+        is_for_engine = len(options.models) == 1 and not _is_plain(options)
+        if options.engine is None and is_for_engine:
+            print(
+                "--engine ctranslate2 starts and translates faster.",
+                file=sys.stderr,
+            )
         # Each line is answered before the next one is typed.
         texts = streams.typed_chunks()
     else:

@@ -10,9 +10,10 @@ import numpy as np
 from keras import ops
 
 from relative_attention.decoding.searcher import check_attention
+from relative_attention.decoding.searcher import check_has_steps
 from relative_attention.errors import InputError
 from relative_attention.files import AnyPath
-from relative_attention.plot.attention_view import sentence_pair
+from relative_attention.plot.attention_terms import sentence_pair
 from relative_attention.plot.figure import check_matplotlib
 from relative_attention.plot.figure import make_figure
 from relative_attention.plot.figure import save_figure
@@ -211,6 +212,7 @@ def relation_tables(model: Any) -> dict[str, np.ndarray]:
         `"relative_global"` they have `2M - 1` rows, in the decoder `M`, and row
         `r` is distance `r - (M - 1)`.
     """
+    check_has_steps(model)
     tables = {}
     for block in (*model.encoder_blocks, *model.decoder_blocks):
         layer = block.self_attention

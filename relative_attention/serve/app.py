@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import functools
 import hmac
+import importlib.util
 import logging
 import pathlib
 import signal
@@ -40,13 +41,12 @@ from starlette.types import Send
 
 from relative_attention.decoding import Translation
 from relative_attention.decoding import Translator
+from relative_attention.decoding.searcher import Searcher
+from relative_attention.decoding.searcher import check_attention
 from relative_attention.decoding.translator import restored_lines
 from relative_attention.errors import InputError
-from relative_attention.evaluation import corpus_bleu
-from relative_attention.evaluation import sentence_scores
-from relative_attention.evaluation.scores import fitting_tokenizer
-from relative_attention.plot import attention_view
-from relative_attention.plot import content_security_policy
+from relative_attention.errors import check_packages
+from relative_attention.plot.attention_page import content_security_policy
 from relative_attention.serve.batcher import Batcher
 from relative_attention.serve.metrics import Metrics
 from relative_attention.serve.models import ServedModel
@@ -266,11 +266,18 @@ class _Handlers:
                 "name": name,
                 **model.about,
                 "splits_sentences": model.translator.splits_sentences,
+                "has_attention": not isinstance(
+                    model.translator.model, Searcher
+                ),
             }
             for name, model in self._models.items()
         ]
         most = self._settings.max_sentences
-        return JSONResponse({"models": models, "max_sentences": most})
+        # An installation for translating alone lacks it.
+        has_bleu = importlib.util.find_spec("sacrebleu") is not None
+        return JSONResponse(
+            {"models": models, "max_sentences": most, "has_bleu": has_bleu}
+        )
 
     async def alternatives(self, request: Request) -> Response:
         """Finds translations that differ after a prefix."""
@@ -405,11 +412,20 @@ def _page_sentence(
 
 
 def _view_page(translator: Translator, sentence: str, translation: str) -> str:
+    # Before what needs Keras is imported.
+    check_attention(translator.model)
+    from relative_attention.plot import attention_view
+
     return attention_view(translator, sentence, translation).to_html()
 
 
 def _bleu(translations: list[str], references: list[str]) -> dict[str, Any]:
     """Computes BLEU of all and of each."""
+    check_packages("BLEU needs `sacrebleu`", None, "sacrebleu")
+    from relative_attention.evaluation import corpus_bleu
+    from relative_attention.evaluation import sentence_scores
+    from relative_attention.evaluation.scores import fitting_tokenizer
+
     tokenize = fitting_tokenizer(references)
     bleu = corpus_bleu(translations, references, tokenize=tokenize)
     scores = sentence_scores(

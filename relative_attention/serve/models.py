@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from keras import ops
 
 from relative_attention.decoding import Translation
 from relative_attention.decoding import Translator
 from relative_attention.decoding import beam_search
-from relative_attention.decoding.compiled import run_compiled
 from relative_attention.decoding.constraints import known_ends
+from relative_attention.decoding.searcher import Searcher
 from relative_attention.decoding.translator import read_translations
 from relative_attention.errors import InputError
 from relative_attention.saving import load_translator
@@ -276,9 +275,12 @@ def _likeliest_tokens(
     model: Any, source: Sequence[int], begun: Sequence[int]
 ) -> list[int]:
     """Returns ids of tokens that may come next, the likeliest first."""
-    if hasattr(type(model), "likeliest_tokens"):
-        # Of another engine, which gives no logits.
+    if isinstance(model, Searcher):
         return model.likeliest_tokens(source, begun, _NUM_ALTERNATIVES + 2)
+    from keras import ops
+
+    from relative_attention.decoding.compiled import run_compiled
+
     target = [model.start_token_id, *begun]
     inputs = tuple(
         ops.convert_to_tensor([ids], "int32") for ids in (source, target)

@@ -358,7 +358,7 @@ def test_typed_line_is_answered_before_the_next_prompt(
         """Writes its prompt where `input` does when that is no terminal."""
         sys.stdout.write(prompt)
         sys.stdout.flush()
-        seen.append(capsys.readouterr().out)
+        seen.append(capsys.readouterr())
         try:
             return next(typed)
         except StopIteration:
@@ -369,7 +369,11 @@ def test_typed_line_is_answered_before_the_next_prompt(
     assert status == 0
     yes, ten = translator.translate(["yes", "ten"])
     # Nothing but translations: it is no terminal that they are written to.
-    assert [*seen, out] == ["", f"{yes}\n", "\n", f"{ten}\n", ""]
+    outs = [one.out for one in seen]
+    assert [*outs, out] == ["", f"{yes}\n", "\n", f"{ten}\n", ""]
+    # Once, before the first prompt.
+    named = [one.err.count("--engine ctranslate2") for one in seen]
+    assert named == [1, 0, 0, 0]
     options = texts("yes\n", "zwei\n")[2:]
     check_refused(translate(*options, stream=Terminal), "Give the text with")
 

@@ -307,10 +307,11 @@ def test_unwritable_cache_is_refused(folder, cache):
         lambda t, path: t.search(["dogs"], return_attention=True),
         lambda t, path: ra.score_translations(t, ["dogs"], ["dogs"]),
         lambda t, path: ra.plot.attention_view(t, "dogs"),
+        lambda t, path: ra.plot.relation_tables(t.model),
         lambda t, path: ra.export_saved_model(t, path),
         lambda t, path: ra.save_translator(t, path),
     ],
-    ids=["sample", "attention", "score", "view", "export", "save"],
+    ids=["sample", "attention", "score", "view", "tables", "export", "save"],
 )
 def test_unsupported_use_is_refused(use, several, tmp_path):
     translator = ra.load_translator(several / "a", **ENGINE)

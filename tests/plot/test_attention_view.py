@@ -14,7 +14,7 @@ import pytest
 import relative_attention as ra
 from relative_attention.layers.positions import POSITION_ENCODINGS
 from relative_attention.models.transformer import decoder_inputs
-from relative_attention.plot.attention_view import _shown_of
+from relative_attention.plot.attention_terms import _shown_of
 from tests.small_models import make_model
 
 SENTENCE, TRANSLATION = "he paid ten euros.", "er hat zehn Euro gezahlt."

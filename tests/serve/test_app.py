@@ -191,8 +191,10 @@ def test_models_are_listed_with_languages_license_and_examples(client):
             },
             "examples": ["two dogs", "dogs", "two dogs", "dogs", "two dogs"],
             "splits_sentences": False,
+            "has_attention": True,
         }
     ]
+    assert answer["has_bleu"]
 
 
 @pytest.mark.parametrize("prefix", ["", "two red"])

@@ -179,6 +179,7 @@ async function start() {
   $("token-form").hidden = true;
   state.models = answer.models;
   state.maxSentences = answer.max_sentences;
+  $("reference-card").hidden = !answer.has_bleu;
   $("model").replaceChildren(...answer.models.map(optionOf));
   say("");
   chooseModel();
@@ -327,7 +328,8 @@ function choose(sentence) {
   $("best-list").replaceChildren(
     ...results.map(({ text, score }) => result(text, score)),
   );
-  $("view-card").hidden = !sentence || !sentence.is_plain;
+  $("view-card").hidden =
+    !sentence || !sentence.is_plain || !chosenModel().has_attention;
 }
 
 // ---- Other ways to continue

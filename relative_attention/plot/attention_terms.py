@@ -1,16 +1,9 @@
-"""The attention of one translation as a page to explore in a browser.
+"""The attention of one translation, term by term.
 
-`attention_view` computes what the page shows, packs it as JSON, and puts it
-into one HTML file with its style and script, which are in `page/`.
+`attention_view` computes what a page (`attention_page`) shows, and packs it.
 """
 
 import base64
-import functools
-import hashlib
-import html
-import importlib.resources
-import json
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
@@ -23,8 +16,6 @@ from relative_attention.decoding.compiled import run_compiled
 from relative_attention.decoding.model_steps import check_numbers
 from relative_attention.decoding.searcher import check_attention
 from relative_attention.errors import InputError
-from relative_attention.files import AnyPath
-from relative_attention.files import atomic_file
 from relative_attention.layers.attention import AttentionTerms
 from relative_attention.layers.positions import find_names
 from relative_attention.layers.positions.position_encoding import (
@@ -38,13 +29,12 @@ from relative_attention.ops.attention import edge_product
 from relative_attention.ops.attention import plain_product
 from relative_attention.ops.backend import sizes
 from relative_attention.ops.backend import widened
+from relative_attention.plot.attention_page import AttentionView
 from relative_attention.tensor_type import Tensor
 
 if TYPE_CHECKING:
     from relative_attention.decoding import Translator
 
-# Height of the frame in a notebook, in pixels.
-_HEIGHT = 900
 # A page with this many numbers has 16 MB, which a browser still opens quickly.
 _MOST_NUMBERS = 6_000_000
 # Inputs of the model, in the order in which `run_compiled` gets them.
@@ -52,62 +42,6 @@ _INPUTS = ("source_token_ids", "target_token_ids")
 # Arrays `(N, T, S)` of a block: scores, two terms of logits, two of outputs.
 _ARRAYS_OF_EDGES = 5
 _MOST_INT16 = np.iinfo(np.int16).max
-
-
-class AttentionView:
-    """A page that shows what each head of a model attends to, and why.
-
-    In a notebook, it is shown if it is the last line of a cell.
-
-    Attributes:
-        sentence: string.
-        translation: string.
-        data: dict. The numbers that the page shows.
-    """
-
-    def __init__(self, data: dict[str, Any]) -> None:
-        self.data = data
-        self.sentence: str = data["sentence"]
-        self.translation: str = data["translation"]
-
-    def to_html(self) -> str:
-        """Returns the page: one file that loads nothing else.
-
-        Its Content-Security-Policy allows only its own script and style, and
-        no connection.
-        """
-        # In ASCII, for any sentence.
-        data = json.dumps(self.data, separators=(",", ":"))
-        parts = {
-            "policy": content_security_policy(),
-            "style": _file("attention_view.css"),
-            "script": _file("attention_view.js"),
-            # A "<" could begin the end of the script element.
-            "data": data.replace("<", "\\u003c"),
-        }
-        # In one pass, so that no placeholder is found inside a part.
-        return re.sub(
-            r"\{\{(\w+)\}\}",
-            lambda match: parts[match[1]],
-            _file("attention_view.html"),
-        )
-
-    def save(self, path: AnyPath) -> None:
-        """Writes the page, whole or not at all.
-
-        Args:
-            path: path of the HTML file.
-        """
-        with atomic_file(path) as file:
-            file.write(self.to_html().encode("utf-8"))
-
-    def _repr_html_(self) -> str:
-        # A frame keeps the styles and scripts of both pages apart.
-        return (
-            f'<iframe srcdoc="{html.escape(self.to_html())}" '
-            'sandbox="allow-scripts" title="Attention view" '
-            f'width="100%" height="{_HEIGHT}" style="border: 0"></iframe>'
-        )
 
 
 def attention_view(
@@ -159,30 +93,6 @@ def attention_view(
             "kinds": _kinds(translator.model, pair),
         }
     )
-
-
-@functools.cache
-def content_security_policy() -> str:
-    """Returns the policy of the page, for a server that sends it as a header.
-
-    It only allows the script and the style with these digests, and no loading
-    or sending of anything else.
-    """
-    script, style = (
-        base64.b64encode(hashlib.sha256(_file(name).encode()).digest()).decode()
-        for name in ("attention_view.js", "attention_view.css")
-    )
-    return (
-        "default-src 'none'; base-uri 'none'; form-action 'none'; "
-        "img-src data:; "
-        f"script-src 'sha256-{script}'; style-src 'sha256-{style}'"
-    )
-
-
-@functools.cache
-def _file(name: str) -> str:
-    folder = importlib.resources.files("relative_attention.plot")
-    return (folder / "page" / name).read_text("utf-8")
 
 
 class SentencePair(NamedTuple):
