@@ -412,10 +412,31 @@ def step_over_sinusoidal(precision: str) -> Callable[[Result], str]:
     return over
 
 
+def _first_translation(result: Result, process: str) -> Row:
+    (row,) = (row for row in result.rows if row["process"] == process)
+    return row
+
+
 def first_translation_over_import(result: Result) -> str:
     """Returns the time of a first translation over TensorFlow's import."""
-    imports, ours = (row["seconds"] for row in result.rows)
-    return f"{median(ratios(ours, imports)):.2f}"
+    ours = _first_translation(result, "relative-attention translate")
+    imports = _first_translation(result, "import tensorflow, tensorflow_text")
+    return f"{median(ratios(ours['seconds'], imports['seconds'])):.2f}"
+
+
+def first_translation_with_engine(result: Result) -> str:
+    """Returns processor time and memory with the engine, and with Keras."""
+    name = "relative-attention translate"
+    engine = _first_translation(result, f"{name} --engine ctranslate2")
+    ours = _first_translation(result, name)
+    seconds, mb = (
+        [median(row[key]) for row in (engine, ours)]
+        for key in ("processor_seconds", "peak_mb")
+    )
+    return (
+        f"{seconds[0]:.1f} s of processor time and {mb[0]:.0f} MB "
+        f"(with Keras {seconds[1]:.1f} s and {mb[1]:.0f} MB)"
+    )
 
 
 def over_peer(key: str, ours: str) -> Callable[[Result], str]:
@@ -472,6 +493,10 @@ FIGURES: dict[str, _Figure] = {
     },
     "first_translation_over_import": (
         first_translation_over_import,
+        ["first_translation"],
+    ),
+    "first_translation_with_engine": (
+        first_translation_with_engine,
         ["first_translation"],
     ),
     "training_over_opennmt_tf": (

@@ -7,6 +7,8 @@ import pytest
 import relative_attention as ra
 from benchmarks.attention.attention_speed import KINDS
 from benchmarks.decoding import first_translation
+from benchmarks.decoding.first_translation import Used
+from benchmarks.harness.engine import EngineError
 
 pytestmark = pytest.mark.only_on("tensorflow", reason="TensorFlow's graphs")
 
@@ -41,15 +43,29 @@ def test_attention_speed_compares_layers(run_benchmark):
 def test_first_translation_compares_times_of_one_round(
     run_benchmark, monkeypatch
 ):
-    clock = iter([(2.0, 1.0), (3.0, 2.0)] * 2)
-    monkeypatch.setattr(first_translation, "_times_of", lambda *_: next(clock))
+    class NoModel:
+        export_ctranslate2 = load_translator = lambda *_: None
+
+    # The first round goes forward and does not count, the second backward.
+    clock = map(lambda t: Used(t, t / 2, 100 * t), [9.0] * 4 + [1, 2, 6, 4])
+    monkeypatch.setattr(first_translation, "ra", NoModel)
+    monkeypatch.setattr(first_translation, "used_by", lambda _: next(clock))
     result, printed = run_benchmark("decoding.first_translation", "--rounds", 1)
-    # The second round, which counts, goes backwards.
-    assert [row["seconds"] for row in result.rows] == [[3.0], [2.0]]
-    (line,) = [x for x in printed.splitlines() if "`relative-attention" in x]
+    assert [row["seconds"] for row in result.rows] == [[4], [6], [2], [1]]
+    (line,) = [x for x in printed.splitlines() if "--engine" in x]
     assert [x.strip() for x in line.split("|")[2:-1]] == [
-        *("2.00", "1.00", "0.67", "0.50"),
+        *("2.00", "1.00", "200", "0.33"),
     ]
+
+
+def test_used_by_a_process_is_its_own():
+    block = "x = bytearray(10**8)"
+    large = first_translation.used_by(["-c", block])
+    small = first_translation.used_by(["-c", "print(input())"])
+    assert large.peak_mb > 100 > small.peak_mb > 1
+    assert 0 < small.processor_seconds
+    with pytest.raises(EngineError, match="ModuleNotFoundError"):
+        first_translation.used_by(["-c", "import absent_module"])
 
 
 @pytest.mark.large
