@@ -39,8 +39,8 @@ def split_pairs(
     out of training: so no sentence of either side is in two parts, whatever its
     case and punctuation. Letters and digits are compared.
 
-    The order of the pairs does not matter. In memory there are hashes, 24 bytes
-    of each pair, and not the text.
+    The order of the pairs does not matter. In memory there are hashes of the
+    pairs, and not the text.
 
     Args:
         pairs: iterable of pairs of source and target.
