@@ -182,6 +182,8 @@ setuptools.setup(
     author="The relative-attention authors",
     project_urls={
         "Source": ADDRESS,
+        "Documentation": f"{ADDRESS}/blob/main/docs/index.md",
+        "Issues": f"{ADDRESS}/issues",
         "Changelog": f"{ADDRESS}/blob/main/CHANGELOG.md",
     },
     keywords=[
@@ -196,8 +198,9 @@ setuptools.setup(
         "Intended Audience :: Developers",
         "Intended Audience :: Education",
         "Intended Audience :: Science/Research",
-        "Operating System :: OS Independent",
+        "Operating System :: POSIX",
         "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3 :: Only",
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",
         "Programming Language :: Python :: 3.13",

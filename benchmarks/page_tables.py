@@ -373,13 +373,18 @@ def _hours_on_h200(name: str) -> Callable[[Result], str]:
 # === Ratios ===
 
 
-def layer_over(base: str) -> Callable[[Result], str]:
+def layer_over(base: str, passes: str = "backward") -> Callable[[Result], str]:
     """Returns what computes the layer's time over another's, all lengths."""
     return lambda result: _range(
-        median(row["backward"]["over"][base])
+        median(row[passes]["over"][base])
         # The lengths that the table of the layer shows.
         for row in result.rows[1::2]
     )
+
+
+def long_layer_over(figure: str, base: str) -> Callable[[Result], str]:
+    """Returns what reads a ratio of the longest text of both layers."""
+    return lambda result: f"{median(result.rows[-1][figure]['over'][base]):.2f}"
 
 
 def gpu_layer_over_keras(result: Result) -> str:
@@ -476,6 +481,21 @@ FIGURES: dict[str, _Figure] = {
         layer_over(KERAS),
         ["attention_speed_bfloat16"],
     ),
+    "layer_over_keras_forward": (
+        layer_over(KERAS, "forward"),
+        ["attention_speed"],
+    ),
+    **{
+        f"long_layer_{name}": (
+            long_layer_over(figure, base),
+            ["attention_speed_long"],
+        )
+        for name, figure, base in (
+            ("over_keras", "backward", KERAS),
+            ("memory_over_keras", "memory", KERAS),
+            ("over_plain", "backward", PLAIN),
+        )
+    },
     "gpu_layer_over_keras": (gpu_layer_over_keras, ["gpu"]),
     "layer_over_plain": (layer_over(PLAIN), ["attention_speed"]),
     **{

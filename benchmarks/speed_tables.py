@@ -30,6 +30,7 @@ def attention_table(float32: Result, bfloat16: Result) -> str:
         ("float32, forward only", float32, "forward", PLAIN),
         ("float32, vs. Keras", float32, "backward", KERAS),
         ("bfloat16, vs. Keras", bfloat16, "backward", KERAS),
+        ("float32, forward only, vs. Keras", float32, "forward", KERAS),
     )
 
     def ratio(result: Result, tokens: int, figure: str, base: str) -> str:

@@ -12,11 +12,12 @@ README = ROOT / "README.md"
 # Those with examples that one reader follows, from the first to the last; what
 # they share, a model that is trained, is made once.
 _GUIDES = (
-    "install layer translate train languages clusters resume decode evaluate "
-    "export positions faq serve jax adapters_and_int8 attention_view keras_hub"
+    "install layer generate pictures translate train languages clusters "
+    "cluster_jobs resume decode evaluate export positions faq serve jax "
+    "adapters_and_int8 attention_view keras_hub"
 )
 # Their Python is one program, from the first block to the last.
-_PROGRAMS = ("adapters_and_int8", "attention_view", "keras_hub")
+_PROGRAMS = ("adapters_and_int8", "attention_view", "generate", "keras_hub")
 # These have tests of their own.
 OTHER_GUIDES = "commands large_jobs own_text recipes text"
 _MOVING_IN = "tensor2tensor opennmt_tf multi_head_attention differences"

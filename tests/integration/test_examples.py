@@ -9,6 +9,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 # What each prints in the end, if it has learned anything.
 PRINTED = {
+    "classify_pictures": r"val_accuracy: [\d.]+",
     "classify_text": r"val_accuracy: [\d.]+",
     "forecast_series": r"as the last value: 0\.\d+",
     "language_model": r"\n[a-z .]{93}$",

@@ -132,6 +132,12 @@ def check_pip(words, request):
     assert words[:2] == ["pip", "install"]
     if words[2:] in (["keras", "jax"], ["--no-deps", "."]):
         return  # `test_fresh_environments.py` does.
+    if words[2] == "ctranslate2":
+        # What the image that translates and serves alone has.
+        image = (ROOT / "Dockerfile").read_text("utf-8").replace("\\\n", " ")
+        (installed,) = re.findall(r"pip install .* (ctranslate2 .*)", image)
+        assert words[2:] == installed.split()
+        return
     (extra,) = re.findall(r"^\.(?:\[(\w+)\])?$", words[2])
     metadata = (ROOT / "setup.py").read_text("utf-8")
     assert not extra or f'"{extra}": ' in metadata
@@ -151,7 +157,14 @@ def check_text(block, request):
 
 
 def check_docker(words, request):
-    """The image is told of the folder that `export` writes."""
+    """The image is told of the folder that `export` writes.
+
+    Commands for the package's own image are those of the Dockerfile.
+    """
+    if words[-1] != "tensorflow/serving":
+        told = (ROOT / "Dockerfile").read_text("utf-8")
+        assert f"#     {shlex.join(words)}\n" in told
+        return
     (volume,) = [word for word in words if "$PWD" in word]
     (name,) = [word for word in words if word.startswith("MODEL_NAME=")]
     source, target = volume.split(":")
@@ -159,6 +172,14 @@ def check_docker(words, request):
     exported = request.getfixturevalue("reader") / source.split("/", 1)[1]
     assert (exported / "1" / "saved_model.pb").is_file()
     assert f"http://localhost:8501/v1{target}:predict" in TEXT
+
+
+def check_echo(words, request):
+    """A line that the command after the bar reads; it writes one."""
+    place = words.index("|")
+    file = request.getfixturevalue("tmp_path") / "echoed"
+    file.write_text(" ".join(words[1:place]) + "\n")
+    assert run([*words[place + 1 :], "<", str(file)]).count("\n") == 1
 
 
 def check_command(words, request):
@@ -185,6 +206,7 @@ SHELL = {
     "make": check_make,
     "pip": check_pip,
     "docker": check_docker,
+    "echo": check_echo,
     "relative-attention": check_command,
     # `test_fresh_environments.py` does.
     "export": lambda words, request: None,
@@ -225,7 +247,7 @@ def check_python(block, request):
         stack.enter_context(contextlib.redirect_stdout(output))
         exec(compile(block, "guides", "exec"), given)
     # A comment beside `print` says what is printed.
-    for shown in re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE):
+    for shown in re.findall(r"^ *print\(.*\)  # (.*)$", block, re.MULTILINE):
         assert shown in output.getvalue()
 
 
