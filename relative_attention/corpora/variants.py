@@ -76,9 +76,9 @@ _KINDS = {
     "line": 8,
     "alone": 1,
     "mark": 5,
-    "name": 150,
-    "number": 150,
-    "word": 6,
+    "name": 200,
+    "number": 200,
+    "word": 22,
     "lowercase": 9,
     "unmarked": 2,
     "quoted": 9,
@@ -308,7 +308,7 @@ _SIMPLE = ([*"bcdfghjklmnprstvwz"], [*"aeiou"], ["", "", "n", "r", "s", "l"])
 _ALL = (
     "bl br ch cl cz dr fl fr gh gl gr h j kh kl kn kr kw ll mc ng nj ph pr q "
     "qu rh s sch sh sk sl sm sp st str sz t th tr ts tz v vl w wr x y z zh "
-    "ł".split()
+    "ł đ".split()
     + [""],
     "a e i o u y aa ae ai au ay ea ee ei eu ie io oa oe oo ou ow ue ui "
     "ø".split(),
@@ -320,12 +320,13 @@ _ALL = (
 _MARKED = {
     letter: [
         mark
-        for mark in map(chr, range(0xDF, 0x180))
-        if unicodedata.normalize("NFD", mark)[0] == letter
+        # Latin-1, Latin Extended-A and Latin Extended Additional.
+        for mark in map(chr, [*range(0xDF, 0x180), *range(0x1E00, 0x1F00)])
+        if mark.islower() and unicodedata.normalize("NFD", mark)[0] == letter
     ]
     for letter in _LATIN
 }
-_MARKED_SHARE = 0.25
+_MARKED_SHARE = 0.35
 
 
 class _Names:
