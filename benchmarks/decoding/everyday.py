@@ -27,9 +27,9 @@ validation text, to choose a model; the default is the test text. The table has:
   comma.
 - Decimals with the mark of the source's language, and grouped numbers: expected
   as `babel` writes them in the language of the target.
-- A glossary: of the first 400 lines, those with one of its terms, the longest
-  words of every fourth line, which stand for surnames: the share of BLEU, and
-  lines whose translation has the surnames.
+- A glossary: numbers in words, with their translations. Of the lines that have
+  such a word, and whose reference has its translation: the share of BLEU, and
+  translations that have it.
 - Marks: lines of `everyday.yaml` around lines of the text, whose translation
   has the marks of the line, each as often, and no U+FFFD.
 - Translated: words and greetings of `everyday.yaml` that stand alone, every
@@ -197,7 +197,7 @@ def _rows(
     rows += _unchanged(sources, translate)
     show_progress("things to copy")
     rows += _copied(pairs, languages, lists, translate)
-    rows += _with_a_glossary(pairs, lists["surnames"], translate)
+    rows += _with_a_glossary(pairs, languages, lists, translate)
     rows += _marks(lists["marks"], sources, translate)
     show_progress("words alone")
     rows += _words_alone(lists["words"], translate)
@@ -436,39 +436,34 @@ def _things(
 
 def _with_a_glossary(
     pairs: Sequence[tuple[str, str]],
-    surnames: Sequence[str],
+    languages: Sequence[str],
+    lists: Mapping[str, Any],
     translate: Translate,
 ) -> list[Row]:
-    first = pairs[:_CHANGED_LINES]
-    words = (
-        max(re.findall(r"[^\W\d_]+", source), key=len, default="")
-        for source, _ in first[::4]
-    )
-    terms = dict.fromkeys(word for word in words if len(word) > 4)
-    glossary = dict(zip(terms, itertools.cycle(surnames)))
+    words = (lists["number_words"].get(each, "").split() for each in languages)
+    glossary = dict(zip(*words))
     lines: list[tuple[str, str]] = []
-    wanted: list[list[str]] = []
-    for pair in first:
-        own = [
-            surname
-            for term, surname in glossary.items()
-            if re.search(rf"(?<![\w'’-]){term}(?![\w'’-])", pair[0])
-        ]
-        if own:
+    wanted: list[set[str]] = []
+    for pair in pairs:
+        own, other = (set(re.findall(r"[\w'’-]+", line)) for line in pair)
+        found = {glossary[word] for word in own & glossary.keys()}
+        if found and found <= other:
             lines.append(pair)
-            wanted.append(own)
+            wanted.append(found)
+    if not lines:
+        return []
     sources, references = (list(side) for side in zip(*lines))
-    plain, found = translate(sources), translate(sources, glossary)
+    plain, translated = translate(sources), translate(sources, glossary)
     share = _share(
         *(
             ra.corpus_bleu(texts, references, lowercase=True).score
-            for texts in (found, plain)
+            for texts in (translated, plain)
         )
     )
     missed = [
         [source, text]
-        for source, text, surnames in zip(sources, found, wanted)
-        if not all(surname in text for surname in surnames)
+        for source, text, terms in zip(sources, translated, wanted)
+        if not all(term in text for term in terms)
     ]
     rows = [_row("share of BLEU", "terms of a glossary", share, len(lines))]
     share, shown = 1 - len(missed) / len(lines), missed[:_MISSES]
