@@ -25,11 +25,14 @@ block = ra.TransformerEncoderBlock(rotary, ra.FeedForward(2048), name="first")
 model = ra.Transformer.from_preset("transformer_tiny", vocabulary_size=1000)
 text: str = ra.load_translator("tatoeba_en_de").translate(["A dog."])[0]
 print(block(layer), model.count_params(), model.encode(text), text)
+best = ra.load_translator("tatoeba_en_de").search(["A dog."], num_results=2)
+print(best[0][0].score)
 ra.CrossAttention(num_heads="8", key_dim=64)  # num_heads
 ra.SelfAttention(8, 64, position_encodng="rotary")  # position_encodng
 ra.FeedForward()  # intermediate_dim
 ra.positions.Rotry()  # Rotry
 model.encode()  # source_token_ids
+print(best[0].score)  # score
 ra.presets().append(1)  # append
 ra.Transfomer  # Transfomer
 """

@@ -98,17 +98,18 @@ def _some_pairs(options: argparse.Namespace) -> dict[str, str]:
     corpus = options.data.resolve() / "tatoeba" / "en-de"
     options.runs.mkdir(parents=True, exist_ok=True)
     sides = {"source": "en", "target": "de"}
-    texts = {
-        f"{part}_{side}": find_text_file(corpus / f"{part}.{language}")
-        for part in ("train", "val")
-        for side, language in sides.items()
-    }
-    if None in texts.values():
-        raise InputError(
-            f"{corpus} must have train.en, train.de, val.en and val.de, plain "
-            "or .gz, as `relative-attention data pairs` makes them."
-        )
-    pairs = list(ra.ParallelCorpus(*(texts[f"train_{side}"] for side in sides)))
+    texts: dict[str, str] = {}
+    for part in ("train", "val"):
+        for side, language in sides.items():
+            found = find_text_file(corpus / f"{part}.{language}")
+            if found is None:
+                raise InputError(
+                    f"{corpus} must have train.en, train.de, val.en and "
+                    "val.de, plain or .gz, as `relative-attention data pairs` "
+                    "makes them."
+                )
+            texts[f"{part}_{side}"] = found
+    pairs = ra.ParallelCorpus(*(texts[f"train_{side}"] for side in sides))
     chosen = heapq.nsmallest(options.pairs, pairs, key=_hash)
     paths = {}
     for number, (side, language) in enumerate(sides.items()):

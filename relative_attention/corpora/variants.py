@@ -492,7 +492,7 @@ class _Writer:
     def _around(self, pair: _Pair, places: list[_Place]) -> _Pair:
         """Puts signs around two words, or beside them."""
         place = self._draws.choice(places)
-        first, last = self._signs(2)
+        first, last = tuple(self._signs(2))
         before, after = self._draws.choices(
             ((first, last), (first, ""), ("", first)), (4, 1, 1)
         )[0]
@@ -504,7 +504,7 @@ class _Writer:
 
     def _line(self, pair: _Pair, places: list[_Place]) -> _Pair:
         """Puts signs before, after or around a line."""
-        first, last = self._signs(2)
+        first, last = tuple(self._signs(2))
         before, after = self._draws.choice(
             ((first, last), (first, ""), ("", first))
         )

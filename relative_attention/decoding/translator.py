@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 from typing import Protocol
+from typing import overload
 
 import numpy as np
 
@@ -248,6 +249,28 @@ class Translator:
     # What these methods return depends on `num_results`: `Any` is one result or
     # a list of them.
 
+    @overload
+    def translate(
+        self,
+        sentences: Sequence[str],
+        num_results: None = None,
+        target_prefixes: Sequence[str] | None = None,
+        num_beams: int | None = None,
+        length_penalty: float | None = None,
+        split_sentences: bool | None = None,
+    ) -> list[str]: ...
+
+    @overload
+    def translate(
+        self,
+        sentences: Sequence[str],
+        num_results: int,
+        target_prefixes: Sequence[str] | None = None,
+        num_beams: int | None = None,
+        length_penalty: float | None = None,
+        split_sentences: bool | None = None,
+    ) -> list[list[str]]: ...
+
     def translate(
         self,
         sentences: Sequence[str],
@@ -475,6 +498,32 @@ class Translator:
                 )
             ]
         return [found[index] for index in range(len(sentences))]
+
+    @overload
+    def search(
+        self,
+        sentences: Sequence[str],
+        num_results: None = None,
+        target_prefixes: Sequence[str] | None = None,
+        return_attention: bool = False,
+        report: ReportCount | None = None,
+        num_beams: int | None = None,
+        length_penalty: float | None = None,
+        return_alignment: bool = False,
+    ) -> list[Translation]: ...
+
+    @overload
+    def search(
+        self,
+        sentences: Sequence[str],
+        num_results: int,
+        target_prefixes: Sequence[str] | None = None,
+        return_attention: bool = False,
+        report: ReportCount | None = None,
+        num_beams: int | None = None,
+        length_penalty: float | None = None,
+        return_alignment: bool = False,
+    ) -> list[list[Translation]]: ...
 
     def search(
         self,
