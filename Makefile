@@ -9,6 +9,8 @@ TEST = OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 \
 
 # Tests that need another backend.
 BACKENDS = tests/test_backends.py tests/runs/test_train_on_jax.py
+# The tables of all modes that users switch.
+SWITCHES = tests/test_switches.py tests/models/test_switches.py
 
 .PHONY: demo test test-oldest test-all test-rest test-backends test-load lint \
 	docs dist publishable clean
@@ -40,8 +42,8 @@ test-backends: $(VENV)/.test $(VENV)/.backends
 		tests/ops tests/layers tests/training tests/models
 	KERAS_BACKEND=jax $(TEST) --first-case \
 		tests/ops tests/layers
-	KERAS_BACKEND=torch $(TEST) -m large tests/test_switches.py
-	KERAS_BACKEND=jax $(TEST) -m large tests/test_switches.py
+	KERAS_BACKEND=torch $(TEST) -m large --dist worksteal $(SWITCHES)
+	KERAS_BACKEND=jax $(TEST) -m large --dist worksteal $(SWITCHES)
 	$(TEST) -m "" $(BACKENDS)
 
 # How much load the server handles, and at what cost; quarter of an hour.

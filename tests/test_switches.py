@@ -3,8 +3,8 @@
 One table has the switches of a layer with attention, and a rule says what
 cannot be built together. Every case is compared with attention in float64,
 `rounded.py`, which also says how much rounding may change. `make test` tries
-each value of a switch beside each of every other, `make test-rest` a random
-thousand on each backend, with XLA.
+each value of a switch beside each of every other, `make test-rest` random cases
+on each backend, with XLA.
 """
 
 import contextlib
@@ -974,7 +974,11 @@ def assert_right(cases, problems, note=""):
     assert not wrong, f"{len(wrong)} of {len(cases)} cases{note}\n{shown}"
 
 
-def assert_random_cases_right(table, rules, problems, counts, capsys):
+# Each is a test of its own, so that workers share them.
+IN_PARTS = pytest.mark.parametrize("part", range(2))
+
+
+def assert_random_cases_right(table, rules, problems, counts, part, capsys):
     """Tries as many cases as `counts` has for this backend; prints the seed."""
     seed = int(os.environ.get("SWITCHES_SEED", "0"))
     count = int(os.environ.get("SWITCHES_CASES", counts[BACKEND]))
@@ -985,10 +989,10 @@ def assert_random_cases_right(table, rules, problems, counts, capsys):
         "length": ("known", "known", "known", "unknown"),
     }
     cases, refused = switches.at_random(
-        table, rules, random.Random(seed), count
+        table, rules, random.Random(f"{seed}, {part}"), -(-count // 2)
     )
     with capsys.disabled():
-        print(f"\nSWITCHES_SEED={seed}; refused cases, by reason:")
+        print(f"\nSWITCHES_SEED={seed}, part {part}; refused cases, by reason:")
         for reason, count in sorted(refused.items()):
             print(f"  {count} {reason}")
     assert_right(cases, problems, f" of SWITCHES_SEED={seed}")
@@ -1014,9 +1018,12 @@ def test_every_pair_of_values_gives_the_numbers_of_float64():
 
 
 @pytest.mark.large
+@IN_PARTS
 @QUANTIZED
-def test_random_cases_give_the_numbers_of_float64(capsys):
-    assert_random_cases_right(SWITCHES, RULES, problems, NUM_RANDOM, capsys)
+def test_random_cases_give_the_numbers_of_float64(part, capsys):
+    assert_random_cases_right(
+        SWITCHES, RULES, problems, NUM_RANDOM, part, capsys
+    )
 
 
 def test_what_cannot_be_built_is_refused_by_name():

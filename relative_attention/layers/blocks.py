@@ -36,6 +36,8 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     def call(self, inputs: Tensor) -> Tensor:
         is_tensorflow = keras.backend.backend() == "tensorflow"
+        if self.compute_dtype == "float64" and not is_tensorflow:
+            return self._call_in_float64(inputs)
         if not (is_tensorflow and prefers_own_kernels()):
             return super().call(inputs)
         rows = widened(ops.reshape(inputs, (-1, inputs.shape[-1])))
@@ -47,6 +49,15 @@ class LayerNormalization(keras.layers.LayerNormalization):
         )
         outputs = ops.reshape(outputs, static_shape(inputs))
         return ops.cast(outputs, self.compute_dtype)
+
+    def _call_in_float64(self, inputs: Tensor) -> Tensor:
+        """Computes what Keras 3.15 does in float32 on JAX and PyTorch."""
+        # PyTorch's `ops.mean` has the digits of float32.
+        size = inputs.shape[-1]
+        centered = inputs - ops.sum(inputs, axis=-1, keepdims=True) / size
+        squares = ops.sum(ops.square(centered), axis=-1, keepdims=True)
+        scale = ops.rsqrt(squares / size + self.epsilon)
+        return centered * scale * self.gamma + self.beta
 
 
 class TransformerBlock(TracedLayer):
