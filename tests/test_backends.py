@@ -30,17 +30,18 @@ def on_tensorflow(tmp_path_factory):
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("page", PAGES)
-def test_first_block_of_a_page_runs(backend, page, run_python):
-    text = (ROOT / page).read_text(encoding="utf-8")
-    code = next(
-        block for language, block in blocks(text) if language == "python"
-    )
-    printed = run_python(code, KERAS_BACKEND=backend)
-    (shown,) = re.findall(r"^print\(.*\)  # (.*)$", code, re.MULTILINE)
+def test_first_block_of_each_page_runs(backend, run_python):
+    codes = []
+    for page in PAGES:
+        found = blocks((ROOT / page).read_text(encoding="utf-8"))
+        codes.append(next(code for kind, code in found if kind == "python"))
+    script = "".join(f"exec({code!r}, {{}})\n" for code in codes)
+    printed = run_python(script, KERAS_BACKEND=backend)
     # PyTorch prints a shape as `torch.Size([2, 10])`.
     printed = re.sub(r"torch\.Size\(\[(.*?)\]\)", r"(\1)", printed)
-    assert printed == f"{shown}\n"
+    shown = re.findall(r"^print\(.*\)  # (.*)$", "\n".join(codes), re.M)
+    assert len(shown) == len(PAGES)
+    assert printed.splitlines() == shown
 
 
 # The backend first: where there is none, nothing is computed.

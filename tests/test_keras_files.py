@@ -44,6 +44,17 @@ for name in ra.positions.__all__:
 name = "relative_attention>TranslationLM"
 assert keras.saving.get_registered_object(name) is not None
 assert "keras_hub" not in sys.modules
+from relative_attention.zoo import zoo_models
+translator = ra.load_translator(zoo_models()[0])
+assert translator.translate(["A dog."])[0]
+rooms = {{
+    module.split(".")[1]
+    for module in sys.modules
+    if module.startswith("relative_attention.") and module.count(".") > 1
+}}
+# Of runs and commands nothing was imported.
+allowed = "ops layers training models data decoding saving text".split()
+assert rooms <= set(allowed), rooms
 """
 
 

@@ -13,26 +13,6 @@ from relative_attention.cli import main
 from relative_attention.cli import parse
 from tests.cli.conftest import check_refused
 
-MAIN = """
-import sys
-from relative_attention.cli import main
-try:
-    status = main()
-except SystemExit as leaving:
-    status = leaving.code
-loaded = {"keras", "tensorflow", "torch", "jax"} & set(sys.modules)
-assert not loaded, loaded
-sys.exit(status)
-"""
-
-
-@pytest.mark.parametrize("words", [["list"], ["train", "--help"]], ids=" ".join)
-def test_nothing_slow_is_imported(words):
-    command = [sys.executable, "-c", MAIN, *words]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "small_relative" in done.stdout
-
 
 def test_package_runs_as_a_module():
     command = [sys.executable, "-m", "relative_attention", "--version"]

@@ -111,11 +111,16 @@ def set_a_dtype_policy(model):
 
 
 @pytest.mark.parametrize(
-    "change",
-    [quantize, enable_lora, set_a_dtype_policy],
-    ids=lambda change: change.__name__,
+    "change, is_ensemble",
+    [
+        (enable_lora, False),
+        (quantize, True),
+        pytest.param(enable_lora, True, marks=pytest.mark.large),
+        pytest.param(quantize, False, marks=pytest.mark.large),
+        pytest.param(set_a_dtype_policy, False, marks=pytest.mark.large),
+        pytest.param(set_a_dtype_policy, True, marks=pytest.mark.large),
+    ],
 )
-@pytest.mark.parametrize("is_ensemble", [False, True])
 def test_search_is_of_the_model_as_it_is_when_it_changed(
     model, change, is_ensemble, as_graph
 ):

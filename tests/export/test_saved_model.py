@@ -27,6 +27,7 @@ BATCHES = {
     "whitespace": [*WHITESPACE, "".join(WHITESPACE), "two dogs"],
     "no_whitespace": ["\u200b", "\ufeff", "\u2060", "\x1b", "\x00", "▁"],
     "long": ["dogs " * 2_000, "x" * 10_000, " " * 10_000, "a man"],
+    "forms": [small_models.CLEAN, *small_models.FORMS.values()],
     "emoji": ["two 🚲 by night", "👩‍👩‍👧", "ein Häuschen", "\U0010ffff"],
     "nul": ["two\x00dogs", "dogs\x00", "\x00\x00"],
     "newline_inside": ["two\ndogs", "\ndogs\n", "a\r\nman", "a\u2028man"],
@@ -35,7 +36,7 @@ BATCHES = {
 }
 BATCHES["many"] = BATCHES["many"][:257]
 # The others are `large`.
-BRIEF = ("ordinary", "no_sentence", "empty", "emoji")
+BRIEF = ("ordinary", "no_sentence", "empty", "forms", "emoji")
 
 # Bytes that are not UTF-8, and what they are read as.
 INVALID = {
@@ -70,7 +71,7 @@ def translator():
         num_beams=3,
         length_penalty=1.3,
         max_extra_length=3,
-        max_source_length=17,
+        max_source_length=37,
         max_length=15,
         min_length=3,
     )
@@ -157,6 +158,11 @@ def test_leading_blanks_of_a_translation_are_kept(served):
     # That they are the translator's, the tests above have shown.
     assert [text[:2] == "  " for text in texts] == [True, False, False]
     assert len(set(texts)) == 3
+
+
+def test_forms_of_one_text_are_one_sentence(served):
+    texts = served["serving_default forms"]["translations"]
+    assert len(texts) > 2 and len(set(texts)) == 1
 
 
 def test_invalid_utf8_becomes_replacement_characters(translator, served):

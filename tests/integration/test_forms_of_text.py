@@ -1,13 +1,16 @@
 """The same words in another form are the same to a model, at every door.
 
-Which forms there are and what becomes of them is in `tests/test_text.py`.
+Which forms there are and what becomes of them is in `tests/text`, and what a
+SavedModel answers to them in `tests/export/test_saved_model.py`.
 """
+
+import io
 
 import numpy as np
 import pytest
 
 import relative_attention as ra
-from tests.export.fresh_process import serve
+from relative_attention.cli import main
 from tests.serve.client import client_of
 from tests.small_models import CLEAN
 from tests.small_models import FORMS
@@ -103,16 +106,13 @@ def test_training_text_is_cleaned(translator, tmp_path):
     assert ids["clean vocabulary"] == ids["others vocabulary"]
 
 
-def test_command_cleans_its_input(folder, translation, run_python):
-    script = (
-        "import sys; from relative_attention.cli import main\n"
-        "sys.stdin = open(sys.argv.pop(1)); sys.exit(main())\n"
-    )
+def test_command_cleans_its_input(folder, translation, monkeypatch, capsys):
     # A line feed ends a line there.
     lines = [text.replace("\n", " ").strip(" ") for text in TEXTS]
-    source = folder.parent / "source"
-    source.write_bytes("\r\n".join(lines).encode())
-    printed = run_python(script, source, "translate", folder)
+    typed = io.BytesIO("\r\n".join(lines).encode())
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(typed))
+    assert main(["translate", str(folder)]) == 0
+    printed = capsys.readouterr().out
     assert printed.split("\n") == [*[translation] * len(TEXTS), ""]
 
 
@@ -124,19 +124,6 @@ def test_server_cleans_its_input(folder, translation):
             "/v1/models/mine:predict", json={"inputs": {"sentences": TEXTS}}
         ).json()
     assert answer["outputs"]["translations"] == [translation] * len(TEXTS)
-
-
-@pytest.mark.only_on("tensorflow", reason="SavedModels are TensorFlow's")
-def test_saved_model_cleans_its_input(translator, translation, tmp_path):
-    ra.export_saved_model(translator, tmp_path / "saved")
-    texts = [*TEXTS, "\ufeff\u200b"]
-    answer = serve(
-        tmp_path / "saved",
-        {"best": ("serving_default", texts)},
-        "with_text",
-    )["best"]
-    assert answer["translations"] == [*[translation] * len(TEXTS), ""]
-    assert len(set(answer["scores"][:-1])) == 1
 
 
 @pytest.mark.only_on("tensorflow", reason="data sets are TensorFlow's")

@@ -120,21 +120,24 @@ def assert_is_reference(
 on_tensorflow = pytest.mark.only_on("tensorflow", reason="graphs are its own")
 
 
-@pytest.fixture(params=["as_chosen", "portable", "recomputed"])
+# The way that this machine takes, that of every backend, of long texts.
+WAYS = ("as_chosen", "portable", "recomputed")
+
+
+@pytest.fixture(params=WAYS)
 def way(request, monkeypatch):
-    """The way that this machine takes, that of every backend, of long texts."""
     monkeypatch.setattr(LONG, "_MOST_ROWS", 4)
-    monkeypatch.setattr(WAYS, "recomputes", request.param == "recomputed")
+    monkeypatch.setattr(WAY, "recomputes", request.param == "recomputed")
     if request.param == "portable":
         monkeypatch.setattr(MODULE, "prefers_own_kernels", lambda: False)
 
 
-class WAYS:
+class WAY:
     recomputes = False
 
 
 def relative_attention(*operands, kept=None, **arguments):
-    if not WAYS.recomputes:
+    if not WAY.recomputes:
         return MODULE.relative_attention(*operands, kept=kept, **arguments)
     if kept is None:
         return long_relative_attention(*operands, **arguments)
@@ -272,7 +275,17 @@ def test_empty_inputs_give_empty_outputs(way, rng, shape):
 
 @on_tensorflow
 @pytest.mark.parametrize("is_causal", [False, True], ids=["free", "causal"])
-@pytest.mark.parametrize("compiled", [False, True], ids=["graph", "xla"])
+@pytest.mark.parametrize(
+    "way, compiled",
+    [
+        *((way, False) for way in WAYS),
+        ("as_chosen", True),
+        # XLA takes 15 seconds to compile one of these.
+        *(pytest.param(way, True, marks=pytest.mark.large) for way in WAYS[1:]),
+    ],
+    ids=lambda value: {False: "graph", True: "xla"}.get(value, value),
+    indirect=["way"],
+)
 def test_one_graph_serves_every_length(way, rng, compiled, is_causal):
     import tensorflow as tf
 
