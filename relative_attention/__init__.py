@@ -10,20 +10,11 @@ checkers, which do not see imports on demand. Which file has what:
 
 import ast
 import importlib
-import importlib.abc
-import importlib.util
 import pkgutil
-import sys
 from typing import Any
 
+from relative_attention.keras_registry import register_with_keras
 from relative_attention.version import __version__
-
-_HUB_CLASSES = (
-    "TranslationBackbone",
-    "TranslationLM",
-    "TranslationPreprocessor",
-    "TranslationTokenizer",
-)
 
 
 def _modules_of_names() -> dict[str, str]:
@@ -71,82 +62,4 @@ def __dir__() -> list[str]:
     return sorted([*__all__, *(n for n in globals() if n.startswith("__"))])
 
 
-def _register_with_keras() -> None:
-    """Lets `keras.models.load_model` find classes that were not used yet.
-
-    A class enters the registry of Keras when its module is imported, here when
-    its name is first used. Until then the registry has an object that imports
-    the class as soon as Keras uses it.
-    """
-    import keras
-
-    from relative_attention.layers import positions
-
-    registry = keras.saving.get_custom_objects()
-    modules = {
-        **dict.fromkeys(_HUB_CLASSES, f"{__name__}.hub"),
-        **dict.fromkeys(positions.__all__, positions.__name__),
-        **{
-            name: module
-            for name, module in _MODULE_OF.items()
-            # Functions are in the same modules.
-            if name[0].isupper()
-            and module.endswith((".layers", ".models", ".training"))
-        },
-    }
-    for name, module in modules.items():
-        registry.setdefault(f"{__name__}>{name}", _LazyClass(module, name))
-
-
-class _LazyClass:
-    """Stands for a class until it is used, then imports it."""
-
-    def __init__(self, module: str, name: str) -> None:
-        self._place = module, name
-
-    # As a class is asked what it is, such as whether it is a function.
-    __class__ = property(lambda self: type)  # type: ignore[assignment]
-
-    def _class(self) -> Any:
-        module, name = self._place
-        return getattr(importlib.import_module(module), name)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._class(), name)
-
-    # KerasHub looks for tasks whose `backbone_cls` is what a file names.
-    def __eq__(self, other: object) -> bool:
-        return bool(self._class() == other)
-
-    def __hash__(self) -> int:
-        return hash(self._class())
-
-
-class _AfterKeras(importlib.abc.MetaPathFinder):
-    """Registers the classes as soon as something imports Keras."""
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if name != "keras":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        # Keras may only be looked for, and its import may fail, if its backend
-        # is missing: the next import is another try.
-        sys.meta_path.insert(0, self)
-        if spec is None or spec.loader is None:
-            return spec
-        execute = spec.loader.exec_module
-
-        def execute_and_register(module: Any) -> None:
-            execute(module)
-            sys.meta_path.remove(self)
-            _register_with_keras()
-
-        spec.loader.exec_module = execute_and_register  # type: ignore
-        return spec
-
-
-if sys.modules.get("keras") is not None:
-    _register_with_keras()
-else:
-    sys.meta_path.insert(0, _AfterKeras())
+register_with_keras(_MODULE_OF)
