@@ -18,8 +18,8 @@ import typing
 
 from relative_attention.models import TransformerConfig
 from relative_attention.models import presets
-from relative_attention.recipes.recipe import FOLLOWS_FROM_DATA
 from relative_attention.recipes.recipe import SECTIONS
+from relative_attention.recipes.recipe import SIZES_OF_VOCABULARIES
 from relative_attention.schema import Key
 from relative_attention.schema import keys_of
 
@@ -70,7 +70,7 @@ def _section_list(cls: type) -> str:
     meanings = {**_documented(cls), **_meanings(cls)}
     items = []
     for field in dataclasses.fields(cls):
-        if field.name in FOLLOWS_FROM_DATA:
+        if field.name in SIZES_OF_VOCABULARIES:
             continue
         rule = keys[field.name]
         words = [meanings[field.name].rstrip(".")]

@@ -498,13 +498,15 @@ def _begin(parts: Parts, origin: Mapping[str, Any], overwrite: bool) -> None:
             ) from error
     if before is not None and not overwrite:
         # In the form of the file, for the comparison.
-        _check_same(before, json.loads(json.dumps(origin)), parts.directory)
+        _check_same_inputs(
+            before, json.loads(json.dumps(origin)), parts.directory
+        )
         return
     parts.clear()
     write_json(path, origin)
 
 
-def _check_same(
+def _check_same_inputs(
     before: Mapping[str, Any], now: Mapping[str, Any], directory: pathlib.Path
 ) -> None:
     """Refuses to resume parts with other inputs."""

@@ -253,11 +253,11 @@ def _write_peer_model(model: "ra.Transformer", folder: pathlib.Path) -> str:
     import numpy as np
 
     from relative_attention.convert.opennmt_tf import SOURCE_EMBEDDING
-    from relative_attention.convert.opennmt_tf import stored_weights
+    from relative_attention.convert.opennmt_tf import opennmt_tf_weights
 
     arrays: dict[str, Any] = {
         path: np.reshape(weight.variable, weight.shape)
-        for path, weight in stored_weights(model).items()
+        for path, weight in opennmt_tf_weights(model).items()
     }
     rows = arrays[SOURCE_EMBEDDING]
     # There the end of sentence is 2, and 1 starts translations: with the zero

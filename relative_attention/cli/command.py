@@ -80,7 +80,7 @@ class Command(argparse.ArgumentParser):
             name, action=argparse.BooleanOptionalAction, default=None, help=help
         )
 
-    def words(
+    def positional(
         self,
         name: str,
         metavar: str,
@@ -191,7 +191,7 @@ def add_models(parser: Command) -> None:
     """Adds `models`, for commands that accept an ensemble."""
     add_module(parser)
     add_checkpoint(parser)
-    parser.words(
+    parser.positional(
         "models",
         "MODEL",
         f"{MODEL}; several with the same vocabulary are an ensemble, the "

@@ -124,7 +124,7 @@ def add_export(subparsers: command.Subparsers) -> None:
         "OUTPUT",
     )
     command.add_module(parser)
-    parser.words(
+    parser.positional(
         "models",
         "MODEL OUTPUT",
         f"{command.MODEL}, and the folder to make. saved_model: several "

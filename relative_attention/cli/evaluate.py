@@ -133,7 +133,7 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
         "--reference test.de --compare runs/other_model",
     )
     command.add_module(parser)
-    parser.words(
+    parser.positional(
         "models",
         "MODEL_OR_FILE",
         f"{command.MODEL}; several with the same vocabulary are an ensemble. "

@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "Standard input or output is closed. Use a pipe, or name files "
                 "by the options that `--help` lists."
             )
-        return _fail(f"{error}. Nothing that was complete has been lost.")
+        return _fail(f"{error}. Finished files are kept.")
     except Exception as error:
         # Anything else is a bug, and a report of it needs the traceback.
         if not is_out_of_memory(error):

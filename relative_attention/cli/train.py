@@ -61,7 +61,7 @@ def add_demo(subparsers: command.Subparsers) -> None:
         "generate a small corpus, train on it and translate, in a few minutes",
         "relative-attention demo --languages en fr",
     )
-    parser.words(
+    parser.positional(
         "overrides", "section.key=value", "values of the recipe to replace"
     )
     parser.text("--output DIR", "the folder to write", default="runs/demo")
@@ -138,7 +138,7 @@ def _add_pairs(kinds: command.Subparsers) -> None:
         "relative-attention data pairs spa-eng.zip --languages en es "
         "--output spanish",
     )
-    parser.words(
+    parser.positional(
         "files",
         "FILE",
         "pairs in .tsv or .txt (columns with tabs), .csv or .tmx; or two "
@@ -270,7 +270,7 @@ def add_train(subparsers: command.Subparsers) -> None:
         "       relative-attention train [options] --resume DIR "
         "[section.key=value ...]",
     )
-    parser.words(
+    parser.positional(
         "overrides",
         "RECIPE",
         "name of a recipe (see `list`), or a YAML file, or a folder with "
@@ -360,7 +360,7 @@ def add_study(subparsers: command.Subparsers) -> None:
         "  relative-attention study table1 --list",
         "relative-attention study [options] STUDY [section.key=value ...]",
     )
-    parser.words(
+    parser.positional(
         "overrides",
         "STUDY",
         "name of a study (see `list`), or a YAML file; after it, values "
@@ -461,7 +461,7 @@ def add_distill(subparsers: command.Subparsers) -> None:
         "relative-attention distill [options] RECIPE --teachers MODEL "
         "[MODEL ...]\n    [--backward MODEL ...] [section.key=value ...]",
     )
-    parser.words(
+    parser.positional(
         "overrides",
         "RECIPE",
         "the student's recipe, as for `train`; after it, values of the recipe "

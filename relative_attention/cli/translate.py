@@ -478,7 +478,7 @@ def _progress(
     if len(output):
         # The time left is then computed from this process alone.
         num_before = lines_in_parts(len(output), len(lines))
-        print(f"Going on after {num_before:,} lines.", file=sys.stderr)
+        print(f"Resuming after {num_before:,} lines.", file=sys.stderr)
     # A counter would mix with translations on the same terminal.
     is_shown = bool(options.output) or not sys.stdout.isatty()
     is_shown = is_shown and not _is_typed(options)

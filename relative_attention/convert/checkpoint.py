@@ -39,7 +39,7 @@ _MOST_LISTED = 4
 
 # Another system's names of the parts of a layer: attribute -> path, or a pair
 # of path and names for a part that has parts. Missing parts are left out.
-Names: TypeAlias = Mapping[str, "str | tuple[str, Names]"]
+VariableNames: TypeAlias = Mapping[str, "str | tuple[str, VariableNames]"]
 
 
 class TensorFlowCheckpoint:
@@ -215,14 +215,14 @@ def body_weights(
     model: Transformer,
     scope: str,
     layer: str,
-    block: Names,
-    norm: tuple[str, Names],
+    block: VariableNames,
+    norm: tuple[str, VariableNames],
 ) -> dict[str, StoredWeight]:
     """Returns the weights of encoder and decoder by another system's paths.
 
     `scope` is the path of the body, `layer` that of a layer before its index,
-    and `norm` has the path and `Names` of the last normalization, for pre-norm
-    only.
+    and `norm` has the path and `VariableNames` of the last normalization, for
+    pre-norm only.
     """
     weights: dict[str, StoredWeight] = {}
     for side in ("encoder", "decoder"):
@@ -230,13 +230,13 @@ def body_weights(
             weights |= _named_weights(
                 f"{scope}/{side}/{layer}{index}", part, block
             )
-        names: Names = {f"{side}_norm": norm}
+        names: VariableNames = {f"{side}_norm": norm}
         weights |= _named_weights(f"{scope}/{side}", model, names)
     return weights
 
 
 def _named_weights(
-    path: str, layer: Any, names: Names
+    path: str, layer: Any, names: VariableNames
 ) -> dict[str, StoredWeight]:
     weights: dict[str, StoredWeight] = {}
     for attribute, name in names.items():

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from relative_attention.convert.checkpoint import Names
 from relative_attention.convert.checkpoint import StoredWeight
 from relative_attention.convert.checkpoint import TensorFlowCheckpoint
+from relative_attention.convert.checkpoint import VariableNames
 from relative_attention.convert.checkpoint import body_weights
 from relative_attention.convert.checkpoint import build_model
 from relative_attention.convert.checkpoint import restore
@@ -55,7 +55,7 @@ _MULTI_SOURCE = re.compile(
     r"model/(encoder/encoders|examples_inputter/features_inputter/inputters|"
     r"decoder/layers/\d+/attention/[1-9]\d*)/.*"
 )
-_ATTENTION_NAMES: Names = {
+_ATTENTION_NAMES: VariableNames = {
     "query_dense": "linear_queries",
     "key_dense": "linear_keys",
     "value_dense": "linear_values",
@@ -63,7 +63,7 @@ _ATTENTION_NAMES: Names = {
     "key_relation_embeddings": "relative_position_keys",
     "value_relation_embeddings": "relative_position_values",
 }
-_NORM_NAMES: Names = {"gamma": "gamma", "beta": "beta"}
+_NORM_NAMES: VariableNames = {"gamma": "gamma", "beta": "beta"}
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
@@ -189,7 +189,7 @@ def load_opennmt_tf(
     norm = "pre-norm" if config.normalize_first else "post-norm"
     restore(
         checkpoint,
-        stored_weights(model),
+        opennmt_tf_weights(model),
         _TRAINING_STATE,
         model_name="a Transformer of OpenNMT-tf",
         evidence="the other variables",
@@ -457,7 +457,7 @@ def _count_layers(checkpoint: _ObjectCheckpoint, side: str) -> int:
     return len({match[1] for match in matches if match})
 
 
-def stored_weights(model: Transformer) -> dict[str, StoredWeight]:
+def opennmt_tf_weights(model: Transformer) -> dict[str, StoredWeight]:
     """Returns every weight of a model by its path in OpenNMT-tf.
 
     A shared weight has only the path of the first object.
@@ -466,7 +466,7 @@ def stored_weights(model: Transformer) -> dict[str, StoredWeight]:
     # (post-norm), and names the variables after that.
     first = model.config.normalize_first
     norm = "input_layer_norm" if first else "output_layer_norm"
-    block: Names = {
+    block: VariableNames = {
         "self_attention": ("self_attention/layer", _ATTENTION_NAMES),
         "self_attention_norm": (f"self_attention/{norm}", _NORM_NAMES),
         # OpenNMT-tf has one for each source; here there is one source.

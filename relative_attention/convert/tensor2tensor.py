@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from relative_attention.convert.checkpoint import Names
 from relative_attention.convert.checkpoint import StoredWeight
 from relative_attention.convert.checkpoint import TensorFlowCheckpoint
+from relative_attention.convert.checkpoint import VariableNames
 from relative_attention.convert.checkpoint import body_weights
 from relative_attention.convert.checkpoint import build_model
 from relative_attention.convert.checkpoint import reshaped
@@ -85,7 +85,7 @@ _SHARING = {
 }
 
 _TABLES = "dot_product_attention_relative/relative_positions"
-_ATTENTION_NAMES: Names = {
+_ATTENTION_NAMES: VariableNames = {
     "query_dense": "q",
     "key_dense": "k",
     "value_dense": "v",
@@ -93,7 +93,7 @@ _ATTENTION_NAMES: Names = {
     "key_relation_embeddings": f"{_TABLES}_keys/embeddings",
     "value_relation_embeddings": f"{_TABLES}_values/embeddings",
 }
-_NORM_NAMES: Names = {
+_NORM_NAMES: VariableNames = {
     "gamma": "layer_norm/layer_norm_scale",
     "beta": "layer_norm/layer_norm_bias",
 }
@@ -376,7 +376,7 @@ def _find_embeddings(
     matrices: dict[str, re.Match] = {}
     for name, shape in checkpoint.shapes.items():
         match = _SHARD.fullmatch(name)
-        # Names of the optimizer's state end in the names of variables.
+        # VariableNames of the optimizer's state end in the names of variables.
         if match and not name.startswith("training/"):
             if len(shape) != 2 or shape[1] != int(match["columns"]):
                 raise InputError(
@@ -423,7 +423,7 @@ def _check_target_space(
         )
 
 
-def _block_names(norm: str) -> Names:
+def _block_names(norm: str) -> VariableNames:
     """Returns tensor2tensor's names of the parts of a block."""
     return {
         "self_attention": (

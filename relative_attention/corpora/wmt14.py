@@ -217,7 +217,7 @@ def _training_pairs(
             raise InputError(
                 f"tensorflow-datasets cannot prepare {name}: "
                 f"{type(error).__name__}: {error}. What was downloaded is "
-                f"kept in {directory}; try again to go on."
+                f"kept in {directory}; run the command again to resume."
             ) from error
     dataset = builder.as_dataset(
         split="train",

@@ -216,8 +216,9 @@ def _table_row(result: BootstrapResult) -> tuple[str, ...]:
 class SentenceStatistics:
     """What sacreBLEU counts in each sentence, and computes a score from.
 
-    Those of BLEU take a few kilobytes for a thousand sentences. The text cannot
-    be restored from them, so they may be stored even if the text may not.
+    The counts of BLEU take a few kilobytes for a thousand sentences. The text
+    cannot be restored from them, so they may be stored even if the text may
+    not.
 
     Attributes:
         counts: Array `(sentences, counts)`. Of BLEU: the length of the

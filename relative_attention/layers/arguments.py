@@ -19,7 +19,7 @@ ConstraintLike: TypeAlias = RegularizerLike
 
 
 class LayerArguments(TypedDict, total=False):
-    """Those of `keras.layers.Layer`."""
+    """Arguments of `keras.layers.Layer`."""
 
     activity_regularizer: RegularizerLike
     autocast: bool
@@ -29,7 +29,7 @@ class LayerArguments(TypedDict, total=False):
 
 
 class WeightArguments(LayerArguments, total=False):
-    """Those of projections that attention layers seldom need."""
+    """Arguments of projections that attention layers seldom need."""
 
     bias_initializer: InitializerLike
     kernel_regularizer: RegularizerLike
@@ -39,7 +39,7 @@ class WeightArguments(LayerArguments, total=False):
 
 
 class ProjectionArguments(WeightArguments, total=False):
-    """Those of all attention layers."""
+    """Arguments of all attention layers."""
 
     dropout: float
     use_bias: bool
@@ -49,14 +49,14 @@ class ProjectionArguments(WeightArguments, total=False):
 
 
 class SelfAttentionArguments(ProjectionArguments, total=False):
-    """Those of layers with a position encoding of their own."""
+    """Arguments of layers with a position encoding of their own."""
 
     value_dim: int | None
     implementation: str
 
 
 class BlockArguments(LayerArguments, total=False):
-    """Those of encoder and decoder blocks."""
+    """Arguments of encoder and decoder blocks."""
 
     dropout: float
     normalize_first: bool
@@ -65,7 +65,7 @@ class BlockArguments(LayerArguments, total=False):
 
 
 class EmbeddingArguments(LayerArguments, total=False):
-    """Those of `keras.layers.Embedding`, without the sizes."""
+    """Arguments of `keras.layers.Embedding`, without the sizes."""
 
     embeddings_initializer: InitializerLike
     embeddings_regularizer: RegularizerLike
@@ -77,7 +77,7 @@ class EmbeddingArguments(LayerArguments, total=False):
 
 
 class TableArguments(TypedDict, total=False):
-    """Those of tables of relations."""
+    """Arguments of tables of relations."""
 
     use_key_relations: bool
     use_value_relations: bool

@@ -6,7 +6,7 @@ from typing import Any
 from relative_attention.layers.positions import arguments_of
 from relative_attention.layers.positions import encoding_of
 from relative_attention.layers.positions import find_names
-from relative_attention.layers.positions import written
+from relative_attention.layers.positions import to_string
 from relative_attention.schema import check_fields
 from relative_attention.schema import field_value
 from relative_attention.schema import key
@@ -115,7 +115,7 @@ class TransformerConfig:
     def __post_init__(self) -> None:
         encoding: Any = self.position_encoding
         if not isinstance(encoding, str | None):
-            object.__setattr__(self, "position_encoding", written(encoding))
+            object.__setattr__(self, "position_encoding", to_string(encoding))
             for name in encoding.config_fields:
                 object.__setattr__(self, name, getattr(encoding, name))
         check_fields(self)

@@ -269,7 +269,7 @@ SECTIONS = {
 }
 _ALL_SECTIONS = [*SECTIONS, "model"]
 # Fields of `TransformerConfig` that recipes do not have.
-FOLLOWS_FROM_DATA = ("vocabulary_size", "source_vocabulary_size")
+SIZES_OF_VOCABULARIES = ("vocabulary_size", "source_vocabulary_size")
 
 
 def values_by_key(recipe: Recipe) -> dict[str, Any]:
@@ -297,7 +297,7 @@ def _model_class(key: str) -> type:
     if key in keys_of(ModelKeys):
         return ModelKeys
     known = ["preset", *keys_of(TransformerConfig)]
-    known = [name for name in known if name not in FOLLOWS_FROM_DATA]
+    known = [name for name in known if name not in SIZES_OF_VOCABULARIES]
     if key not in known:
         raise InputError(unknown("key", key, known, "model."))
     return TransformerConfig

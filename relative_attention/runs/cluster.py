@@ -100,7 +100,7 @@ class Cluster:
 
         The others then find in the folder of the run what the chief wrote.
         """
-        # Each machine votes once: the others before their turn, the chief after
+        # Each machine waits once: the others before their turn, the chief after
         # its own.
         if not self.is_chief:
             self._wait_for_all()
@@ -151,7 +151,7 @@ class Cluster:
 
         @tf.function(autograph=False)
         def total(vote: tf.Tensor) -> tf.Tensor:
-            # A machine votes once per device.
+            # The vote of a machine counts once for each of its devices.
             votes = strategy.run(lambda: tf.identity(vote))
             return strategy.reduce("SUM", votes, axis=None)
 

@@ -32,7 +32,7 @@ _PAIRS_PER_WARMUP_STEP = 1200
 _LEAST_WARMUP, _MOST_WARMUP = 400, 2000
 
 
-def follow_corpus(
+def with_values_for_corpus(
     recipe: Recipe,
     inputs: RunInputs,
     run: pathlib.Path | None,

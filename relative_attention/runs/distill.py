@@ -22,7 +22,7 @@ from relative_attention.files import lock_directory
 from relative_attention.recipes.recipe import Recipe
 from relative_attention.runs.cluster import JAX_ADDRESSES
 from relative_attention.runs.cluster import choose_cluster
-from relative_attention.runs.corpus_defaults import follow_corpus
+from relative_attention.runs.corpus_defaults import with_values_for_corpus
 from relative_attention.runs.distilled_text import SOURCE
 from relative_attention.runs.distilled_text import TARGET
 from relative_attention.runs.distilled_text import VALIDATION_SOURCE
@@ -41,7 +41,7 @@ from relative_attention.runs.run_directory import claim_run_directory
 from relative_attention.runs.run_directory import is_run
 from relative_attention.runs.run_directory import recorded_files
 from relative_attention.runs.run_directory import write_record
-from relative_attention.runs.start_from import follow_start
+from relative_attention.runs.start_from import with_values_of_start
 from relative_attention.runs.texts import find_file
 from relative_attention.runs.texts import named_files
 from relative_attention.saving.model_directory import load_translator
@@ -164,7 +164,7 @@ class _Plan:
 
     # The recipe of the student.
     student: Recipe
-    # Those of the first teacher, which the student gets.
+    # The vocabularies of the first teacher, which the student gets.
     vocabularies: tuple[AnyVocabulary, AnyVocabulary]
     # The training text of the recipe.
     corpus: ParallelCorpus
@@ -209,8 +209,8 @@ def _plan(
     )
     texts = inputs.files
     run = output if resume else None
-    student = follow_start(student, inputs.initial_weights, run, report)
-    student = follow_corpus(student, inputs, run, report)
+    student = with_values_of_start(student, inputs.initial_weights, run, report)
+    student = with_values_for_corpus(student, inputs, run, report)
     check_joining(student, vocabularies[0])
     # `find_inputs` has refused a recipe without them.
     corpus = ParallelCorpus(cast(str, texts.source), cast(str, texts.target))
@@ -397,7 +397,7 @@ def _student_recipe(
         "data.source_language": language,
         "data.source": SOURCE,
         "data.target": TARGET,
-        # Those of the teacher, which the run gets, so no file is named.
+        # The vocabularies of the teacher, which the run gets: no file is named.
         "vocabulary.joint": source is target,
         "vocabulary.size": len(target),
         "vocabulary.model": None,

@@ -175,7 +175,7 @@ def write_distilled_pairs(
         held_out = hold_out(whole, num_lines, seed, directory / "held_out")
         corpus = held_out.train
 
-    def learnt_from(source: str, name: str) -> str:
+    def without_held_out(source: str, name: str) -> str:
         # The same lines are held out of each text, whatever its language.
         if held_out is None:
             return source
@@ -198,7 +198,9 @@ def write_distilled_pairs(
             elif origin["closest_of"] is not None:
                 references = corpus.target
             if teacher.text is not None:
-                source = learnt_from(others[teacher.text], f"held_out-{number}")
+                source = without_held_out(
+                    others[teacher.text], f"held_out-{number}"
+                )
             _translate(
                 translator, source, path, origin, references, tokenize, report
             )

@@ -37,7 +37,7 @@ from relative_attention.runs.checkpoint import checkpoint_bytes
 from relative_attention.runs.cluster import Cluster
 from relative_attention.runs.cluster import choose_cluster
 from relative_attention.runs.cluster import trains_on_tensorflow
-from relative_attention.runs.corpus_defaults import follow_corpus
+from relative_attention.runs.corpus_defaults import with_values_for_corpus
 from relative_attention.runs.distilled_text import distilled_from
 from relative_attention.runs.logs import Record
 from relative_attention.runs.monitoring import ValidationBleu
@@ -61,7 +61,7 @@ from relative_attention.runs.run_directory import claim_run_directory
 from relative_attention.runs.run_directory import is_run
 from relative_attention.runs.run_directory import record_run
 from relative_attention.runs.start_from import InitialWeights
-from relative_attention.runs.start_from import follow_start
+from relative_attention.runs.start_from import with_values_of_start
 from relative_attention.saving.model_directory import load_results
 from relative_attention.saving.model_directory import load_translator
 from relative_attention.saving.model_directory import save_config
@@ -136,10 +136,10 @@ def train(
     with cluster.explain_lost_machine(), lock:
         with cluster.chief_first():
             before = output if resume else None
-            recipe = follow_start(
+            recipe = with_values_of_start(
                 recipe, inputs.initial_weights, before, report
             )
-            recipe = follow_corpus(recipe, inputs, before, report)
+            recipe = with_values_for_corpus(recipe, inputs, before, report)
             # The old run is deleted only when the new one is sure to begin.
             if overwrite and cluster.is_chief and is_run(output):
                 with tempfile.TemporaryDirectory(dir=output.parent) as folder:

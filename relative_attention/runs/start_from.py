@@ -261,7 +261,7 @@ def _check_vocabulary(
         )
 
 
-def follow_start(
+def with_values_of_start(
     recipe: Recipe,
     start: InitialWeights | None,
     run: pathlib.Path | None,

@@ -80,7 +80,7 @@ def load_translator(
     The search is `beam_search` with these differences:
 
      - With a length penalty, a search ends when one hypothesis more has ended
-       than it has beams, where `beam_search` goes on while a beam may still
+       than it has beams, where `beam_search` continues while a beam may still
        score higher. Greedy search finds the same.
      - With `min_length`, beams are compared as if an end that is too early
        had no probability. The scores of what is found are the same.
@@ -155,7 +155,7 @@ def load_translator(
     if not others:
         return first
     for name, other in zip(names[1:], others):
-        _check_same(first, other, (names[0], name))
+        _check_same_ids(first, other, (names[0], name))
     from relative_attention.decoding import Ensemble
 
     # With the vocabularies and settings of the first.
@@ -340,7 +340,7 @@ def check_weights(config: TransformerConfig, path: pathlib.Path) -> None:
     check_shapes(config, shapes, path)
 
 
-def _check_same(
+def _check_same_ids(
     first: Translator,
     other: Translator,
     names: tuple[pathlib.Path | str, pathlib.Path | str],

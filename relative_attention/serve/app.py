@@ -56,7 +56,7 @@ from relative_attention.serve.models import reload_models
 from relative_attention.serve.predict import HUNG_UP
 from relative_attention.serve.predict import checked_text
 from relative_attention.serve.predict import checked_texts
-from relative_attention.serve.predict import read_json_object
+from relative_attention.serve.predict import read_json_body
 from relative_attention.serve.predict import read_predict
 from relative_attention.serve.predict import write_predict
 from relative_attention.text.prepared import Sentence
@@ -317,7 +317,7 @@ class _Handlers:
         return Response(text, media_type=CONTENT_TYPE_LATEST)
 
     async def _body(self, request: Request) -> dict[str, Any]:
-        return await read_json_object(request, self._settings.max_bytes)
+        return await read_json_body(request, self._settings.max_bytes)
 
     def _model(self, request: Request) -> ServedModel:
         name = request.path_params["name"]

@@ -52,7 +52,7 @@ class PredictRequest(NamedTuple):
     split_sentences: bool | None
 
 
-async def read_json_object(request: Request, max_bytes: int) -> dict[str, Any]:
+async def read_json_body(request: Request, max_bytes: int) -> dict[str, Any]:
     """Returns the JSON object that is the body of a request.
 
     Raises:

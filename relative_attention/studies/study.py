@@ -17,8 +17,8 @@ from relative_attention.models import TransformerConfig
 from relative_attention.recipes import Recipe
 from relative_attention.recipes import find_recipe
 from relative_attention.recipes.recipe import AUTO
-from relative_attention.recipes.recipe import FOLLOWS_FROM_DATA
 from relative_attention.recipes.recipe import SECTIONS
+from relative_attention.recipes.recipe import SIZES_OF_VOCABULARIES
 from relative_attention.recipes.recipe import read_assignments
 from relative_attention.recipes.recipe import values_by_key
 from relative_attention.schema import check_mapping
@@ -40,7 +40,7 @@ _SAME_IN_ALL = ("training.steps", "training.precision")
 _SAME_IF_COMPARED = ("data.test_source", "data.test_target")
 # Values that do not affect the result of a run: paths of texts, output, how it
 # is computed. A record has its own precision and number of updates.
-_DECIDE_NOTHING = (
+_NOT_COMPARED = (
     "data.corpus",
     "data.origin",
     "data.source_language",
@@ -350,7 +350,7 @@ def deciding_values(recipe: Recipe) -> dict[str, Any]:
             {
                 name: value
                 for name, value in values.items()
-                if name not in _DECIDE_NOTHING and value != defaults[name]
+                if name not in _NOT_COMPARED and value != defaults[name]
             }
         )
     )
@@ -362,7 +362,7 @@ def first_difference(
     """Returns the first key in which two `deciding_values` differ, and both."""
     defaults = _defaults()
     # Sorted, so that the same difference is named each time.
-    for name in sorted({*before, *now}.difference(_DECIDE_NOTHING)):
+    for name in sorted({*before, *now}.difference(_NOT_COMPARED)):
         default = defaults.get(name)
         pair = before.get(name, default), now.get(name, default)
         if pair[0] != pair[1]:
@@ -387,7 +387,7 @@ def as_text(value: Any) -> str:
 def _all_values(recipe: Recipe) -> dict[str, Any]:
     # With any vocabulary, whose size is left out.
     config = dataclasses.asdict(recipe.model_config(vocabulary_size=8000))
-    model = {k: v for k, v in config.items() if k not in FOLLOWS_FROM_DATA}
+    model = {k: v for k, v in config.items() if k not in SIZES_OF_VOCABULARIES}
     return values_by_key(dataclasses.replace(recipe, model=model))
 
 

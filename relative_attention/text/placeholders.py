@@ -379,7 +379,7 @@ def with_things(text: str, things: Sequence[Thing]) -> str:
         things: list of `Thing`, by the numbers of their signs.
     """
     numbers = [SIGNS.index(sign) for sign in _SIGN.findall(text)]
-    # Those of a kind that keeps its order take the places of their kind.
+    # Signs of a kind that keeps its order take the places of their kind.
     ordered = {
         order: iter([thing for thing in things if thing.order == order])
         for order in {thing.order for thing in things}

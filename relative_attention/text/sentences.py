@@ -8,8 +8,8 @@ from relative_attention.text.form import clean_lines
 # `sentencex` takes quadratic time where sentences have no blanks between them,
 # so it reads this many characters at a time.
 _WINDOW = 2_000
-# Abbreviations after which `sentencex` ends a sentence although it goes on: in
-# every language, and by language. No sentence ends with one of them.
+# Abbreviations after which `sentencex` ends a sentence although it continues:
+# in every language, and by language. No sentence ends with one of them.
 _ABBREVIATIONS = {
     "": "Approx Dr Fig Mme Mr Mrs Prof St Vol approx ca cf fig max tel vol",
     "de": (
@@ -93,7 +93,7 @@ def _segments(text: str, language: str) -> Iterator[str]:
         *parts, last = sentencex.segment(
             language, text[start : start + _WINDOW]
         )
-        # The last one may go on, unless it is all there is.
+        # The last one may continue, unless it is all there is.
         if not parts or start + _WINDOW >= len(text):
             parts.append(last)
         yield from parts
@@ -101,7 +101,7 @@ def _segments(text: str, language: str) -> Iterator[str]:
 
 
 def _continues(language: str) -> re.Pattern[str]:
-    """Returns a pattern of ends after which a sentence goes on."""
+    """Returns a pattern of ends after which a sentence continues."""
     words = f"{_ABBREVIATIONS['']} {_ABBREVIATIONS.get(language, '')}".split()
     ends = [rf"(?:^|[^\w.])(?:{'|'.join(map(re.escape, words))})\.$"]
     if language == "fr":

@@ -117,7 +117,7 @@ def test_output_is_the_same_when_a_job_is_resumed(
     options = [option for option in options if option != "--overwrite"]
     status, out, err = translate(*options)
     assert (status, out) == (0, "")
-    assert re.fullmatch(r"Going on after [24] lines\.\n", err)
+    assert re.fullmatch(r"Resuming after [24] lines\.\n", err)
     assert names(output) == ["hypotheses"]
     assert output.read_bytes() == whole.read_bytes()
 
@@ -221,7 +221,7 @@ def test_job_is_resumed_when_model_and_text_were_moved(
     result = translate(
         "--batch-tokens", 64, model=copy_of(model, output), source=moved
     )
-    assert result == (0, "", "Going on after 4 lines.\n")
+    assert result == (0, "", "Resuming after 4 lines.\n")
 
 
 COMMAND = """

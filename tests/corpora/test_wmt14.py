@@ -258,7 +258,7 @@ def test_corpus_is_prepared_with_checksums(
     monkeypatch.setattr(tfds, "builder", lambda name, data_dir: Builder())
     refused(
         "cannot prepare wmt14_translate/de-en: OSError: the line is",
-        "try again to go on",
+        "run the command again to resume",
     )
     (config,) = configs
     assert config.force_checksums_validation

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 import relative_attention as ra
-from relative_attention.runs.corpus_defaults import follow_corpus
+from relative_attention.runs.corpus_defaults import with_values_for_corpus
 from relative_attention.runs.prepare import RunInputs
 
 AUTO = (
@@ -46,7 +46,7 @@ def test_default_recipe_follows_the_corpus(
     )
     files = dataclasses.replace(recipe.data, source=str(path))
     lines = []
-    chosen = follow_corpus(
+    chosen = with_values_for_corpus(
         recipe, RunInputs(files, None, None, {}), None, lines.append
     )
     assert values_of(chosen) == expected
@@ -54,7 +54,7 @@ def test_default_recipe_follows_the_corpus(
     assert line.startswith(f"for {num_pairs:,} pairs: vocabulary.size=")
     # A user's own values go before.
     own = recipe.override(["model.dropout=0.2", "vocabulary.size=300"])
-    chosen = follow_corpus(
+    chosen = with_values_for_corpus(
         own, RunInputs(files, None, None, {}), None, lines.append
     )
     assert values_of(chosen) == (300, 0.2, expected[2])

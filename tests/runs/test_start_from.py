@@ -15,7 +15,7 @@ from relative_attention.runs.distill import keeps_vocabulary
 from relative_attention.runs.prepare import find_inputs
 from relative_attention.runs.prepare import prepare_data
 from relative_attention.runs.start_from import find_initial_weights
-from relative_attention.runs.start_from import follow_start
+from relative_attention.runs.start_from import with_values_of_start
 from tests.runs.conftest import assert_same_arrays
 
 OLD_TEXT = ["the cat sat on the mat", "the hat of the cat"] * 20
@@ -306,7 +306,7 @@ def test_architecture_comes_from_the_start_model(directory):
     )
     start = find_initial_weights(recipe, directory.with_name("new"))
     lines = []
-    new = follow_start(recipe, start, None, lines.append)
+    new = with_values_of_start(recipe, start, None, lines.append)
     config = new.model_config(len(start.vocabularies[1]))
     assert dataclasses.replace(config, dropout=0.1) == dataclasses.replace(
         old.config, dropout=0.1
@@ -323,7 +323,7 @@ def test_architecture_comes_from_the_start_model(directory):
     run = directory.with_name("run")
     run.mkdir()
     new.save(run / "recipe.yaml")
-    again = follow_start(recipe, None, run, lines.append)
+    again = with_values_of_start(recipe, None, run, lines.append)
     assert again.to_mapping() == new.to_mapping()
 
 
@@ -344,12 +344,14 @@ def test_values_that_contradict_the_start_model_are_refused(directory):
         ),
     ):
         with pytest.raises(ra.InputError, match=message):
-            follow_start(recipe.override([assignment]), start, None, print)
+            with_values_of_start(
+                recipe.override([assignment]), start, None, print
+            )
     # Without an effect, or the same.
     given = recipe.override(
         ["model.max_relative_position=7", "model.key_dim=4"]
     )
-    assert follow_start(given, start, None, print) == given
+    assert with_values_of_start(given, start, None, print) == given
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from relative_attention.errors import InputError
 
-# Those that engines know, too.
+# The encodings that engines know, too.
 NOTHING = "positions.position_encoding:PositionEncoding"
 RELATIVE = "positions.relative:Relative"
 SINUSOIDAL = "embeddings:SinusoidalPositions"
@@ -166,11 +166,11 @@ def relation_tables(config: Any) -> dict[str, tuple[int, ...]]:
     return tables
 
 
-def written(encoding: Any) -> str | None:
+def to_string(encoding: Any) -> str | None:
     """Returns the name of a `PositionEncoding`, with its arguments.
 
-    Those that are the default, or fields of a `TransformerConfig`, are left
-    out: `"rotary(max_wavelength=500.0)"`, `"mymodule:LogBias"`.
+    Arguments that are the default, or fields of a `TransformerConfig`, are
+    left out: `"rotary(max_wavelength=500.0)"`, `"mymodule:LogBias"`.
 
     Raises:
         ValueError: if it is no `PositionEncoding`, or an argument is not a
