@@ -1,13 +1,17 @@
 """The site is built without a warning, is whole, and needs no network."""
 
+import doctest
 import pathlib
 import re
 import runpy
 import subprocess
 import sys
 
+import keras
+import numpy as np
 import pytest
 
+import relative_attention as ra
 from tests.browser import browser  # noqa: F401  a fixture
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -36,6 +40,34 @@ def test_reference_pages_equal_the_docstrings():
         assert (ROOT / "docs" / "api" / name).read_text("utf-8") == text, (
             "run `python docs/api_reference.py` and commit what it writes"
         )
+
+
+def examples():
+    """The examples of the reference, by what they are of."""
+    for page in sorted((ROOT / "docs" / "api").glob("*.md")):
+        parts = re.split(r"^#{2,4} (.*)$", page.read_text("utf-8"), flags=re.M)
+        for name, text in zip(parts[1::2], parts[2::2]):
+            for block in re.findall(r"```pycon\n(.*?)```", text, re.DOTALL):
+                has_model = re.search(r"tatoeba|ra\.Transformer\b", block)
+                yield pytest.param(
+                    block,
+                    marks=[pytest.mark.large] if has_model else [],
+                    id=name.strip("`"),
+                )
+
+
+@pytest.mark.parametrize("block", examples())
+def test_example_of_the_reference_runs(block, tmp_path, monkeypatch):
+    """It needs no more than what the first page of the reference imports."""
+    if "matplotlib" in block or "ra.plot" in block:
+        pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    given = {"keras": keras, "np": np, "ra": ra}
+    example = doctest.DocTestParser().get_doctest(block, given, "", None, 0)
+    shown = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    result = runner.run(example, out=shown.append)
+    assert result.attempted and not result.failed, "".join(shown)
 
 
 @pytest.mark.large

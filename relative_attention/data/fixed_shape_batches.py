@@ -30,6 +30,17 @@ class FixedShapeBatches(TokenBatches):
 
     Raises:
         ValueError: if `num_shapes` is not positive.
+
+    Example:
+    >>> text = ra.write_spoken_numbers("numbers", train_pairs=500)["train"]
+    >>> lines = (line for pair in text for line in pair)
+    >>> vocabulary = ra.Vocabulary.train(lines, 400)
+    >>> corpus = ra.TokenCorpus.prepare(
+    ...     text, vocabulary, vocabulary, 100, "ids"
+    ... )
+    >>> batches = ra.FixedShapeBatches(corpus, 4096, num_shapes=4)
+    >>> len(batches.shapes)
+    4
     """
 
     def __init__(

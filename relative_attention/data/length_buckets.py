@@ -89,9 +89,12 @@ def length_buckets(
         ValueError: if an argument is out of its range.
 
     Example:
+    >>> import tensorflow as tf
+    >>> lengths = tf.data.Dataset.range(1, 400)
+    >>> pairs = lengths.map(lambda n: (tf.ones([n]), tf.ones([n + 2])))
     >>> def length(source, target):
     ...     return tf.maximum(tf.shape(source)[0], tf.shape(target)[0])
-    >>> buckets = length_buckets(4096, drop_long_sequences=True)
+    >>> buckets = ra.length_buckets(4096, drop_long_sequences=True)
     >>> dataset = (
     ...     pairs.filter(lambda *pair: length(*pair) >= buckets.min_length)
     ...     .filter(lambda *pair: length(*pair) <= buckets.max_length)
@@ -100,6 +103,8 @@ def length_buckets(
     ...     )
     ...     .shuffle(buckets.shuffle_queue_size)
     ... )
+    >>> sum(len(source) for source, target in dataset)
+    254
 
     Reference:
      - tensor2tensor, `batching_scheme` in

@@ -69,8 +69,18 @@ class TokenBatches:
             its range.
 
     Example:
-    >>> batches = TokenBatches(corpus, 4096, join=4, join_share=0.2)
-    >>> model.fit(batches, validation_data=TokenBatches(validation, 4096))
+    >>> text = ra.write_spoken_numbers("numbers", train_pairs=500)["train"]
+    >>> lines = (line for pair in text for line in pair)
+    >>> vocabulary = ra.Vocabulary.train(lines, 400)
+    >>> corpus = ra.TokenCorpus.prepare(
+    ...     text, vocabulary, vocabulary, 100, "ids"
+    ... )
+    >>> batches = ra.TokenBatches(corpus, 4096, join=4, join_share=0.2)
+    >>> model = ra.Transformer.from_preset(
+    ...     "transformer_tiny_relative", vocabulary_size=len(vocabulary)
+    ... )
+    >>> model.compile("adam", ra.MaskedCrossEntropy())
+    >>> history = model.fit(batches, steps_per_epoch=1, verbose=0)
     """
 
     def __init__(

@@ -79,6 +79,12 @@ class Vocabulary:
             ValueError: if `size` is not a positive int.
             InputError: if there is no text, or too little or too varied for
                 the size.
+
+        Example:
+        >>> lines = ["the cat sees the dog", "the dog sees the cat"] * 20
+        >>> vocabulary = ra.Vocabulary.train(lines, 280)
+        >>> vocabulary.decode(vocabulary.encode(["the cat"]))
+        ['the cat']
         """
         size = checked_int("size", size, None, "a positive int")
         if isinstance(lines, str):

@@ -51,9 +51,15 @@ class Ensemble:
             vocabularies or in `start_token_id`.
 
     Example:
-    >>> first, second = map(ra.load_translator, ["runs/a", "runs/b"])
-    >>> ensemble = ra.Ensemble([first.model, second.model])
-    >>> translator = ra.Translator(ensemble, first.vocabulary)
+    >>> models = [
+    ...     ra.Transformer.from_preset(name, vocabulary_size=100)
+    ...     for name in ("transformer_tiny", "transformer_tiny_relative")
+    ... ]
+    >>> ensemble = ra.Ensemble(models)
+    >>> ids = np.array([[5, 6, 1]])
+    >>> inputs = {"source_token_ids": ids, "target_token_ids": ids}
+    >>> keras.ops.shape(ensemble(inputs))
+    (1, 3, 100)
     """
 
     def __init__(self, models: Sequence[Transformer]) -> None:

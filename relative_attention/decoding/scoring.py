@@ -92,11 +92,12 @@ def score_translations(
             the model gives logits that are not finite.
 
     Example:
-    >>> (score,) = score_translations(
-    ...     translator, ["A man rides a bike."], ["Ein Mann fährt Fahrrad."]
+    >>> translator = ra.load_translator("tatoeba_en_de")
+    >>> right, wrong = ra.score_translations(
+    ...     translator, ["I like tea."] * 2, ["Ich mag Tee.", "Ein Hund."]
     ... )
-    >>> score.log_probability, score.num_tokens, score.perplexity
-    (-2.31, 7, 1.39)
+    >>> right.perplexity < wrong.perplexity
+    True
     """
     check_has_steps(translator.model)
     sources = checked_sentences("sources", sources)

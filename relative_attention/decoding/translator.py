@@ -197,9 +197,10 @@ class Translator:
         TypeError: if there is no such setting.
 
     Example:
-    >>> translator = Translator(model, vocabulary)
-    >>> translator.translate(["A man rides a bike."])
-    ["Ein Mann fährt Fahrrad."]
+    >>> loaded = ra.load_translator("tatoeba_en_de")
+    >>> translator = ra.Translator(loaded.model, loaded.vocabulary, num_beams=2)
+    >>> translator.translate(["I like tea."])
+    ['Ich mag Tee.']
     """
 
     def __init__(
@@ -560,8 +561,8 @@ class Translator:
         Returns:
             List of `Translation`, one per sentence, in their order; with
             `num_results` a list of lists of them, best first. There may be
-            fewer results: a text in other pieces is the same. For an empty
-            sentence there is one, its prefix.
+            fewer results, as the same text may be found in other pieces. For
+            an empty sentence there is one, its prefix.
 
         Raises:
             TypeError: if `sentences` is not a list of strings.
@@ -570,6 +571,14 @@ class Translator:
             InputError: if the model gives logits that are not finite, or
                 `return_attention` or `return_alignment` is given with an
                 `Ensemble`.
+
+        Example:
+        >>> translator = ra.load_translator("tatoeba_en_de")
+        >>> (results,) = translator.search(["I like tea."], num_results=3)
+        >>> results[0].text
+        'Ich mag Tee.'
+        >>> results[0].score > results[1].score
+        True
         """
         settings = self._search_settings(num_beams, length_penalty)
         found = self._decode(

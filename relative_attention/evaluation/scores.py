@@ -140,11 +140,11 @@ def corpus_scores(
             the language.
 
     Example:
-    >>> for score in corpus_scores(hypotheses, references).values():
+    >>> hypotheses = ["Ein Mann fährt Rad.", "Der Hund läuft im Schnee."]
+    >>> references = ["Ein Mann fährt Rad.", "Ein Hund läuft durch den Schnee."]
+    >>> for score in ra.corpus_scores(hypotheses, references).values():
     ...     print(score)
-    BLEU 40.47 (nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0)
-    chrF2 64.91 (nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0)
-    TER 42.05 (nrefs:1|case:lc|tok:tercom|norm:no|punct:yes|asian:no|version:...
+    BLEU ...
 
     Reference:
      - [Papineni et al., 2002](https://aclanthology.org/P02-1040)
@@ -242,8 +242,13 @@ def bleu_by_length(
         InputError: if a tokenizer is requested and not installed.
 
     Example:
-    >>> for score in bleu_by_length(sources, hypotheses, references, [10, 20]):
+    >>> sources = ["I like tea.", "The man rides a bike."]
+    >>> hypotheses = ["Ich mag Tee.", "Der Mann fährt Bus."]
+    >>> references = ["Ich mag Tee.", "Der Mann fährt ein Rad."]
+    >>> for score in ra.bleu_by_length(sources, hypotheses, references, [4]):
     ...     print(f"{score.least} to {score.most} words: {score.bleu:.1f}")
+    3 to 3 words: 100.0
+    5 to 5 words: 35.0
     """
     sources, _ = checked_lines(sources, references, "sources")
     hypotheses, sets = checked_lines(hypotheses, references)

@@ -122,11 +122,14 @@ def paired_bootstrap(
         InputError: if a tokenizer is requested and not installed.
 
     Example:
-    >>> results = paired_bootstrap(
-    ...     {"baseline": baseline, "relative": relative}, references
+    >>> references = ["Ein Hund läuft.", "Ein roter Bus.", "Ich mag Tee."] * 20
+    >>> better = ["Ein Hund läuft.", "Ein roter Bus.", "Ich will Tee."] * 20
+    >>> worse = ["Ein Hund geht.", "Ein Bus ist rot.", "Ich mag Tee."] * 20
+    >>> results = ra.paired_bootstrap(
+    ...     {"worse": worse, "better": better}, references, ["bleu"]
     ... )
-    >>> results["bleu"][1].p_value
-    0.003
+    >>> round(results["bleu"][1].p_value, 3)
+    0.001
 
     Reference:
      - [Koehn, 2004](https://aclanthology.org/W04-3250)

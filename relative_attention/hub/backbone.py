@@ -59,7 +59,7 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
         ValueError: if a value is out of range.
 
     Example:
-    >>> backbone = TranslationBackbone.from_preset("tatoeba_en_de")
+    >>> backbone = ra.hub.TranslationBackbone.from_preset("tatoeba_en_de")
     """
 
     def __init__(

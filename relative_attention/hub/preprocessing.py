@@ -49,7 +49,8 @@ class TranslationTokenizer(
             for padding and end of sentence.
 
     Example:
-    >>> tokenizer = TranslationTokenizer.from_preset("tatoeba_en_de")
+    >>> name = "tatoeba_en_de"
+    >>> tokenizer = ra.hub.TranslationTokenizer.from_preset(name)
     >>> tokenizer.detokenize(tokenizer(["Ein Hund."]))
     ['Ein Hund.']
     """

@@ -84,10 +84,10 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
         ValueError: if a number is out of range.
 
     Example:
-    >>> task = TranslationLM.from_preset("tatoeba_en_de")
+    >>> task = ra.hub.TranslationLM.from_preset("tatoeba_en_de")
     >>> task.generate(["I like tea."])
     ['Ich mag Tee.']
-    >>> task.fit(["A dog."], ["Ein Hund."])
+    >>> history = task.fit(["A dog."], ["Ein Hund."], verbose=0)
     """
 
     backbone_cls = TranslationBackbone

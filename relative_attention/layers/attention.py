@@ -438,7 +438,7 @@ class SelfAttention(MultiHeadLayer):
             implementation is unknown, or `attention_mask` does not broadcast.
 
     Example:
-    >>> layer = SelfAttention(8, key_dim=64, position_encoding="relative")
+    >>> layer = ra.SelfAttention(8, key_dim=64, position_encoding="rotary")
     >>> keras.ops.shape(layer(keras.ops.zeros((2, 10, 512))))
     (2, 10, 512)
     """
@@ -593,6 +593,17 @@ class SelfAttention(MultiHeadLayer):
 
         Returns:
             Pair of outputs `(B, M, D)` and the cache, one position longer.
+
+        Example:
+        >>> layer = ra.SelfAttention(4, key_dim=8, position_encoding="rotary")
+        >>> x = keras.random.normal((2, 3, 32))
+        >>> one_pass = layer(x, use_causal_mask=True)
+        >>> cache = layer.start_cache(batch_size=2)
+        >>> for position in range(3):
+        ...     token = x[:, position : position + 1]
+        ...     y, cache = layer.decode_step(token, cache, position)
+        >>> bool(keras.ops.max(keras.ops.abs(y - one_pass[:, 2:])) < 1e-5)
+        True
         """
         # The beams have the axis of the tokens of a sentence, so the same
         # projections serve both: queries `(B, M, N, H)`, and a column of the
@@ -780,7 +791,7 @@ class RelativeSelfAttention(OneEncodingAttention):
             not broadcast.
 
     Example:
-    >>> layer = RelativeSelfAttention(8, key_dim=64, max_relative_position=16)
+    >>> layer = ra.RelativeSelfAttention(8, 64, max_relative_position=16)
     >>> keras.ops.shape(layer(keras.ops.zeros((2, 10, 512))))
     (2, 10, 512)
 
@@ -892,7 +903,7 @@ class RelativeGlobalAttention(OneEncodingAttention):
             broadcast.
 
     Example:
-    >>> layer = RelativeGlobalAttention(
+    >>> layer = ra.RelativeGlobalAttention(
     ...     8, key_dim=64, max_relative_position=512, causal=True
     ... )
     >>> keras.ops.shape(layer(keras.ops.zeros((2, 10, 512))))
@@ -988,6 +999,13 @@ class CrossAttention(MultiHeadLayer):
     Raises:
         ValueError: if a size is not positive, or `encoder_outputs` or a mask
             has the wrong shape.
+
+    Example:
+    >>> layer = ra.CrossAttention(4, key_dim=8)
+    >>> target = keras.ops.zeros((2, 5, 32))
+    >>> source = keras.ops.zeros((2, 7, 32))
+    >>> keras.ops.shape(layer(target, source))
+    (2, 5, 32)
 
     Reference:
      - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.2.3

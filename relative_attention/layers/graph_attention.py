@@ -130,7 +130,7 @@ class RelationAwareSelfAttention(OneEncodingAttention):
             are known, so not inside a compiled function).
 
     Example:
-    >>> layer = RelationAwareSelfAttention(2, key_dim=8, num_relations=3)
+    >>> layer = ra.RelationAwareSelfAttention(2, key_dim=8, num_relations=3)
     >>> nodes = keras.ops.zeros((1, 3, 16))
     >>> relations = np.array([[0, 1, 2], [1, 0, 1], [2, 2, 0]])
     >>> keras.ops.shape(layer(nodes, relations))

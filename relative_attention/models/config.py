@@ -37,7 +37,7 @@ class TransformerConfig:
         value_dim: Size `H_v` of a head's values. `None`: `key_dim`.
         position_encoding: The name of a position encoding, such as
             `"relative"`, `"rotary"` or `"sinusoidal"`; or `None` for no
-            positions. `layers/positions/__init__.py` has all names.
+            positions. The guide to position encodings has all names.
             Or an object of `ra.positions` or of your own subclass of
             `PositionEncoding`, which is kept as its name, such as
             `"mymodule:LogBias"`; its arguments that are fields of the config
@@ -76,6 +76,13 @@ class TransformerConfig:
         max_length: Number of positions of a learned encoding.
         implementation: How attention is computed; see `SelfAttention`.
             `"recompute"` is for long texts: its memory grows with the length.
+
+    Example:
+    >>> config = ra.TransformerConfig(
+    ...     vocabulary_size=8000, hidden_dim=256, position_encoding="rotary"
+    ... )
+    >>> config.num_encoder_layers, config.num_heads
+    (6, 8)
     """
 
     vocabulary_size: int = key(at_least=1, at_most=_MOST_ROWS)

@@ -103,11 +103,12 @@ class Transformer(TrainableModel):
             of sentences, or hold ids that the vocabulary does not have.
 
     Example:
-    >>> model = Transformer.from_preset(
+    >>> model = ra.Transformer.from_preset(
     ...     "transformer_tiny_relative", vocabulary_size=1000
     ... )
     >>> ids = np.array([[5, 6, 1]])
-    >>> model({"source_token_ids": ids, "target_token_ids": ids}).shape
+    >>> logits = model({"source_token_ids": ids, "target_token_ids": ids})
+    >>> keras.ops.shape(logits)
     (1, 3, 1000)
 
     Reference:

@@ -41,8 +41,10 @@ def clipped_relative_positions(
         ValueError: if `max_relative_position` is negative.
 
     Example:
-    >>> clipped_relative_positions(ops.arange(3), ops.arange(3), 1)
-    [[1 2 2], [0 1 2], [0 0 1]]
+    >>> positions = np.arange(3)
+    >>> edges = ra.clipped_relative_positions(positions, positions, 1)
+    >>> keras.ops.convert_to_numpy(edges).tolist()
+    [[1, 2, 2], [0, 1, 2], [0, 0, 1]]
 
     Reference:
      - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155), section 3.2

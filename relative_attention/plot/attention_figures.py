@@ -78,8 +78,12 @@ def heads_figure(
         ValueError: if the shape of the scores does not fit the tokens.
 
     Example:
+    >>> words = ["I", "like", "tea", "."]
+    >>> layer = ra.RelativeSelfAttention(2, 8, max_relative_position=4)
+    >>> x = keras.random.normal((1, len(words), 16))
     >>> _, scores = layer(x, return_attention_scores=True)
-    >>> ra.plot.heads_figure(scores[0], words)
+    >>> figure = ra.plot.heads_figure(scores[0], words)
+    >>> figure.savefig("heads.png")
     """
     scores = np.asarray(scores)
     keys = queries if keys is None else keys

@@ -72,7 +72,8 @@ def attention_view(
 
     Example:
     >>> translator = ra.load_translator("tatoeba_en_de")
-    >>> ra.plot.attention_view(translator, "I like tea.").save("view.html")
+    >>> view = ra.plot.attention_view(translator, "I like tea.")
+    >>> view.save("view.html")
 
     Reference:
      - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155), eqs. 3 and 4

@@ -148,8 +148,10 @@ def length_figure(
         ValueError: if there is nothing to draw.
 
     Example:
-    >>> scores = ra.bleu_by_length(sources, hypotheses, references)
-    >>> ra.plot.length_figure({"relative": scores})
+    >>> lines = ["Ich mag Tee.", "Der Mann fährt ein Rad."]
+    >>> scores = ra.bleu_by_length(lines, lines, lines)
+    >>> figure = ra.plot.length_figure({"relative": scores})
+    >>> figure.savefig("lengths.png")
     """
     systems = scores if isinstance(scores, Mapping) else {"": scores}
     if not all(systems.values()) or not systems:

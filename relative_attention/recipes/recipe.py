@@ -147,7 +147,7 @@ class Recipe:
             InputError: as `from_mapping`.
 
         Example:
-        >>> recipe = find_recipe("small_relative")
+        >>> recipe = ra.find_recipe("small_relative")
         >>> recipe = recipe.replace({"training.steps": 1000})
         """
         mapping = self.to_mapping()

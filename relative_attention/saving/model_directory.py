@@ -127,7 +127,7 @@ def load_translator(
         TypeError: if `Translator` has no such argument.
 
     Example:
-    >>> translator = load_translator("tatoeba_en_de")
+    >>> translator = ra.load_translator("tatoeba_en_de")
     >>> translator.translate(["I like tea."])
     ['Ich mag Tee.']
     """
@@ -393,7 +393,8 @@ def save_translator(
             vocabulary is of a class of your own.
 
     Example:
-    >>> save_translator(Translator(model, vocabulary), "my_model")
+    >>> translator = ra.load_translator("tatoeba_en_de")
+    >>> ra.save_translator(translator, "my_model")
     """
     check_has_steps(translator.model)
     from relative_attention.decoding import Ensemble

@@ -86,7 +86,7 @@ def clean_text(text: str, keep_signs: bool = False) -> str:
         String. Cleaned again it stays the same.
 
     Example:
-    >>> clean_text(" A\\tman\\u00a0rides.\\r\\n")
+    >>> ra.clean_text(" A\\tman\\u00a0rides.\\r\\n")
     'A man rides.'
     """
     return " ".join(composed(text, keep_signs).replace("\u2581", " ").split())

@@ -61,6 +61,12 @@ class MaskedCrossEntropy(keras.losses.Loss):
         ValueError: if `label_smoothing` is out of range, a shape is wrong, or,
             outside a graph, an id is not in `[0, V)`.
 
+    Example:
+    >>> loss = ra.MaskedCrossEntropy(label_smoothing=0.0)
+    >>> ids, logits = np.array([[5, 1, 0]]), np.zeros((1, 3, 100), "float32")
+    >>> round(float(loss(ids, logits)), 3)  # log(100); 0 is padding
+    4.605
+
     Reference:
      - [Szegedy et al., 2016](https://arxiv.org/abs/1512.00567), section 7
     """
