@@ -35,9 +35,6 @@ from relative_attention.training.update import rows_for_devices
 from relative_attention.training.update import supports_own_step
 from relative_attention.training.update import tensorflow_step
 
-if TYPE_CHECKING:
-    import tensorflow as tf
-
 # Metrics of updates; an evaluation has none.
 _OF_UPDATES = ("gradient_norm", "skipped")
 
@@ -158,20 +155,14 @@ class ExactSteps(keras.Model if TYPE_CHECKING else object):  # type: ignore[misc
         # and outputs to Keras' own `compile`, which lacks the argument.
         if self.accumulation_steps != 1:
             self._asked_of_compile["accumulation_steps"] = accumulation_steps
-        is_mirrored = False
-        if keras.backend.backend() == "tensorflow":
-            strategy = self.distribute_strategy
-            is_mirrored = _is_mirrored(strategy)
-            if strategy.num_replicas_in_sync > 1:
-                _check_replicas(
-                    strategy.num_replicas_in_sync,
-                    jit_compile,
-                    steps_per_execution,
-                )
-            if jit_compile == "auto" and (
-                is_mirrored or not keras.distribution.list_devices("gpu")
-            ):
-                jit_compile = False
+        if self._is_replicated():
+            _check_replicas(
+                self.distribute_strategy.num_replicas_in_sync,
+                jit_compile,
+                steps_per_execution,
+            )
+        if jit_compile == "auto" and self._is_slower_with_xla():
+            jit_compile = False
         super().compile(
             optimizer=optimizer,
             loss=loss,
@@ -184,7 +175,7 @@ class ExactSteps(keras.Model if TYPE_CHECKING else object):  # type: ignore[misc
             auto_scale_loss=auto_scale_loss,
             **kwargs,
         )
-        if is_mirrored:
+        if self._is_mirrored():
             _check_optimizer(self.optimizer)
 
     def get_compile_config(self) -> dict[str, Any]:
@@ -381,7 +372,10 @@ class ExactSteps(keras.Model if TYPE_CHECKING else object):  # type: ignore[misc
             weight = ops.sum(token_weights(y, sample_weight))
             # No token at all: the weight is 0, and so is the share.
             share = weight / ops.where(num_tokens == 0, 1.0, num_tokens)
-        if num_tokens is None or self._token_loss is None:
+        if num_tokens is not None and self._token_loss is not None:
+            loss = self._sum_of_tokens(y, y_pred, sample_weight, num_tokens)
+            loss = loss + share * sum(map(ops.sum, self.losses))
+        else:
             loss = super().compute_loss(
                 x, y, y_pred, sample_weight, training=training
             )
@@ -391,24 +385,42 @@ class ExactSteps(keras.Model if TYPE_CHECKING else object):  # type: ignore[misc
                 # The mean over the rows of this part, plus the regularizers.
                 # Keras divides both by the number of replicas.
                 loss = share * num_replicas() * loss
-        else:
-            if isinstance(y_pred, TokenScores):
-                loss = y_pred.loss
-            else:
-                loss = self._token_loss(
-                    y, y_pred, sample_weight, num_tokens=num_tokens
-                )
-            regularization = sum(map(ops.sum, self.losses))
-            loss = loss * self.loss_weight + share * regularization
         if x is not None and y is not None:
-            self.tokens_metric.update_state(self.count_tokens(x, y))
-            # Our own training step updates the metric with the whole sum.
-            if not (training and supports_own_step()):
-                self.loss_metric.update_state(
-                    sum_over_replicas(ops.cast(loss, "float32")),
-                    sample_weight=ops.sum(token_weights(y, sample_weight)),
-                )
+            self._count_tokens_and_loss(x, y, sample_weight, loss, training)
         return loss
+
+    def _sum_of_tokens(
+        self,
+        y: Tensor,
+        y_pred: Tensor | TokenScores,
+        sample_weight: Tensor | None,
+        num_tokens: Tensor,
+    ) -> Tensor:
+        """Returns what the tokens of these rows add, without regularizers."""
+        if isinstance(y_pred, TokenScores):
+            loss = y_pred.loss
+        else:
+            loss = self._token_loss(
+                y, y_pred, sample_weight, num_tokens=num_tokens
+            )
+        return loss * self.loss_weight
+
+    def _count_tokens_and_loss(
+        self,
+        x: Any,
+        y: Tensor,
+        sample_weight: Tensor | None,
+        loss: Tensor,
+        training: bool,
+    ) -> None:
+        """Updates the metrics `tokens` and `loss`."""
+        self.tokens_metric.update_state(self.count_tokens(x, y))
+        # Our own training step updates the metric with the whole sum.
+        if not (training and supports_own_step()):
+            self.loss_metric.update_state(
+                sum_over_replicas(ops.cast(loss, "float32")),
+                sample_weight=ops.sum(token_weights(y, sample_weight)),
+            )
 
     def _share_of_replica(self, loss: Tensor) -> Tensor:
         """Divides as Keras does under `tf.distribute`, for replicas of JAX."""
@@ -493,6 +505,26 @@ class ExactSteps(keras.Model if TYPE_CHECKING else object):  # type: ignore[misc
         return (
             keras.backend.backend() == "tensorflow"
             and self.distribute_strategy.num_replicas_in_sync > 1
+        )
+
+    def _is_mirrored(self) -> bool:
+        """Returns whether replicas synchronize outside compiled code."""
+        if keras.backend.backend() != "tensorflow":
+            return False
+        import tensorflow as tf
+
+        return isinstance(
+            self.distribute_strategy,
+            (
+                tf.distribute.MirroredStrategy,
+                tf.distribute.MultiWorkerMirroredStrategy,
+            ),
+        )
+
+    def _is_slower_with_xla(self) -> bool:
+        """Returns whether `jit_compile="auto"` means no XLA, see `compile`."""
+        return keras.backend.backend() == "tensorflow" and (
+            self._is_mirrored() or not keras.distribution.list_devices("gpu")
         )
 
     def _maybe_symbolic_build(
@@ -655,19 +687,6 @@ def _check_shares(kwargs: dict[str, Any]) -> None:
             f"Received: validation_split={kwargs['validation_split']}. Pass "
             "`validation_data`."
         )
-
-
-def _is_mirrored(strategy: "tf.distribute.Strategy") -> bool:
-    """Tells whether replicas synchronize outside compiled code."""
-    import tensorflow as tf
-
-    return isinstance(
-        strategy,
-        (
-            tf.distribute.MirroredStrategy,
-            tf.distribute.MultiWorkerMirroredStrategy,
-        ),
-    )
 
 
 def _check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
