@@ -577,7 +577,7 @@ class Translator:
         >>> (results,) = translator.search(["I like tea."], num_results=3)
         >>> results[0].text
         'Ich mag Tee.'
-        >>> results[0].score > results[1].score
+        >>> bool(results[0].score > results[1].score)
         True
         """
         settings = self._search_settings(num_beams, length_penalty)
