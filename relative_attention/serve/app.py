@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import hmac
 import importlib.util
+import itertools
 import logging
 import pathlib
 import signal
@@ -68,6 +69,9 @@ _RELOAD_SECONDS = 1.0
 # bytes as numbers.
 _MOST_TOKENS_OF_A_BYTE = 5
 _MOST_CHARACTERS_OF_AN_ERROR = 500
+# Mean log-probability of a token. On everyday sentences the bundled models are
+# below it for 13 to 18 of 100; these have chrF 43 to 46, the others 67 to 74.
+_UNSURE = -0.3
 _PAGE = ("/", "/index.html", "/page.css", "/page.js", "/icon.svg")
 # Paths without a token: the page, which asks for it, and the health check.
 _OPEN = (*_PAGE, "/healthz")
@@ -136,6 +140,7 @@ def make_app(
     model = "/api/models/{name:model}"
     app = Starlette(
         routes=[
+            Route("/v1/models", handlers.names),
             Route("/v1/models/{name:model}", handlers.status),
             post("/v1/models/{name:model}:predict", handlers.predict),
             Route("/api/models", handlers.models),
@@ -214,12 +219,23 @@ class _Handlers:
         )
 
     async def translate(self, request: Request) -> Response:
-        """Translates lines for the page, with n-best lists of sentences."""
+        """Translates lines for the page, with n-best lists of sentences.
+
+        Of lines with too many tokens in total it takes the first that fit.
+        """
         model, body = self._model(request), await self._body(request)
         lines = checked_texts(
             body.get("lines"), "lines", self._settings.max_sentences
         )
-        await self._check_tokens(request, model, lines)
+        counts = await self._token_counts(request, model, lines)
+        totals = itertools.accumulate(counts)
+        lines = [
+            line
+            for line, total in zip(lines, totals)
+            if total <= self._settings.max_tokens
+        ]
+        if not lines:
+            raise self._too_many_tokens(counts[0])
         prepared = await asyncio.to_thread(model.prepare, lines)
         found = iter(
             await self._submit(
@@ -228,7 +244,11 @@ class _Handlers:
         )
         shown = [
             [
-                _page_sentence(one, None if one.is_kept else next(found))
+                _page_sentence(
+                    one,
+                    None if one.is_kept else next(found),
+                    model.translator.length_penalty,
+                )
                 for one in line
             ]
             for line in prepared
@@ -259,8 +279,12 @@ class _Handlers:
         }
         return JSONResponse({"model_version_status": [version]})
 
+    async def names(self, request: Request) -> Response:
+        """Lists the models, like KServe; TensorFlow Serving has no list."""
+        return JSONResponse({"models": list(self._models)})
+
     async def models(self, request: Request) -> Response:
-        """Lists the models, for the page."""
+        """Tells the page about the models."""
         models = [
             {
                 "name": name,
@@ -283,8 +307,10 @@ class _Handlers:
         """Finds translations that differ after a prefix."""
         asked = await self._model_and_texts(request, "sentence", "prefix")
         found = await self._call(request, find_alternatives, *asked)
-        alternatives = [{"text": one.text, "score": one.score} for one in found]
-        return JSONResponse({"alternatives": alternatives})
+        penalty = asked[0].length_penalty
+        return JSONResponse(
+            {"alternatives": [_page_result(one, penalty) for one in found]}
+        )
 
     async def view(self, request: Request) -> Response:
         """Makes the attention view of a sentence."""
@@ -340,19 +366,27 @@ class _Handlers:
         self, request: Request, model: ServedModel, texts: Sequence[str]
     ) -> None:
         """Refuses texts with too many tokens in total."""
-        most = self._settings.max_tokens
-        num_bytes = sum(len(text.encode()) for text in texts)
-        if num_bytes * _MOST_TOKENS_OF_A_BYTE <= most:
-            return
+        total = sum(await self._token_counts(request, model, texts))
+        if total > self._settings.max_tokens:
+            raise self._too_many_tokens(total)
+
+    async def _token_counts(
+        self, request: Request, model: ServedModel, texts: Sequence[str]
+    ) -> list[int]:
+        """Returns how many tokens texts have, or more if they are few."""
+        bounds = [len(text.encode()) * _MOST_TOKENS_OF_A_BYTE for text in texts]
+        if sum(bounds) <= self._settings.max_tokens:
+            return bounds
         vocabulary = model.translator.source_vocabulary
         rows = await self._call(request, vocabulary.encode, list(texts))
-        num_tokens = sum(map(len, rows))
-        if num_tokens > most:
-            raise HTTPException(
-                413,
-                f"A request must have at most {most} tokens. Received: "
-                f"{num_tokens}.",
-            )
+        return [len(row) for row in rows]
+
+    def _too_many_tokens(self, count: int) -> HTTPException:
+        return HTTPException(
+            413,
+            f"A request must have at most {self._settings.max_tokens} tokens. "
+            f"Received: {count}.",
+        )
 
     async def _call(
         self, request: Request, function: Callable[..., Any], *arguments: Any
@@ -392,7 +426,9 @@ def _searched(lines: Sequence[Sequence[Sentence]]) -> list[Sentence]:
 
 
 def _page_sentence(
-    part: Sentence, results: Sequence[Translation] | None
+    part: Sentence,
+    results: Sequence[Translation] | None,
+    length_penalty: float,
 ) -> dict[str, Any]:
     """Returns what the page shows of a sentence."""
     # Only what the model itself has found can be continued by it.
@@ -405,10 +441,26 @@ def _page_sentence(
         "after": part.after + part.blank,
         "is_plain": is_plain and part.raised_for is None,
         "was_cut": results[0].was_cut,
-        "translations": [
-            {"text": one.text, "score": one.score} for one in results
-        ],
+        "translations": [_page_result(one, length_penalty) for one in results],
     }
+
+
+def _page_result(one: Translation, length_penalty: float) -> dict[str, Any]:
+    # Without a search, a text has no tokens.
+    parts = [part for part in one.sentences or (one,) if part.token_ids]
+    return {
+        "text": one.text,
+        "score": one.score,
+        "is_unsure": any(
+            _token_score(part, length_penalty) < _UNSURE for part in parts
+        ),
+    }
+
+
+def _token_score(one: Translation, length_penalty: float) -> float:
+    """Returns the mean log-probability of a token, see `beam_search`."""
+    length = len(one.token_ids)
+    return one.score * ((5 + length) / 6) ** length_penalty / length
 
 
 def _view_page(translator: Translator, sentence: str, translation: str) -> str:

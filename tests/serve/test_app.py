@@ -24,6 +24,7 @@ VIEW = "/api/models/mine/view"
 FOLDER = importlib.resources.files("relative_attention.serve") / "page"
 OPEN = ("/", "/page.js", "/page.css", "/icon.svg", "/healthz")
 CLOSED = (
+    ("GET", "/v1/models"),
     ("GET", "/v1/models/mine"),
     ("POST", PREDICT),
     ("GET", "/api/models"),

@@ -94,6 +94,7 @@ def test_page_gets_the_n_best_of_each_sentence(client, translator, monkeypatch):
         texts = [found["text"] for found in sentence["translations"]]
         assert texts == [found.text for found in results]
         assert not sentence["was_cut"]
+    assert not line[2]["translations"][0]["is_unsure"]
     listed = client.get("/api/models").json()["models"]
     assert [model["splits_sentences"] for model in listed] == [True]
     monkeypatch.setattr(translator, "usual_case", True)
@@ -104,6 +105,46 @@ def test_page_gets_the_n_best_of_each_sentence(client, translator, monkeypatch):
     assert capitals["before"] == capitals["after"] == '"'
     # What the page shows is no beginning for the model.
     assert not capitals["is_plain"]
+
+
+def test_page_marks_sentences_of_which_the_model_is_unsure(
+    client, translator, monkeypatch
+):
+    # Over (9 / 6) ** 0.6 the log-probabilities of four tokens are -1.1 and
+    # -1.3: on either side of -0.3 for each.
+    sure, unsure = (
+        ra.Translation("Ja.", score, was_cut=False, token_ids=(5, 6, 7, 1))
+        for score in (-0.86, -1.02)
+    )
+    in_parts = ra.Translation("Ja. Ja.", -1.9, False, sentences=(sure, unsure))
+    found = [[sure, unsure], [unsure], [in_parts]]
+    monkeypatch.setattr(
+        translator, "search_prepared", lambda sentences, *_: found
+    )
+    answer = client.post(PAGE, json={"lines": ["yes", "no", "yes no"]})
+    assert [
+        [one["is_unsure"] for one in sentence["translations"]]
+        for (sentence,) in answer.json()["lines"]
+    ] == [[False, True], [True], [True]]
+
+
+def test_page_gets_the_first_lines_that_fit(models, translator):
+    lines = ["a man rides", "two red dogs", "dogs"]
+    counts = list(map(len, translator.source_vocabulary.encode(lines)))
+    for max_tokens, number in (
+        (sum(counts), 3),
+        (sum(counts) - 1, 2),
+        (counts[0], 1),
+    ):
+        with client_of(models, max_tokens=max_tokens) as client:
+            answer = client.post(PAGE, json={"lines": lines}).json()
+            assert [line[0]["sentence"] for line in answer["lines"]] == (
+                lines[:number]
+            )
+    with client_of(models, max_tokens=counts[0] - 1) as client:
+        response = client.post(PAGE, json={"lines": lines})
+    assert response.status_code == 413
+    assert f"Received: {counts[0]}." in response.json()["error"]
 
 
 def test_model_of_unknown_languages_does_not_split(tmp_path):

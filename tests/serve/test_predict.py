@@ -22,6 +22,12 @@ PREDICT = "/v1/models/mine:predict"
 MANY = int(os.environ.get("RELATIVE_ATTENTION_ANSWERS", 500))
 
 
+def test_models_are_listed_as_by_kserve(models):
+    with client_of({**models, "other one": models["mine"]}) as client:
+        response = client.get("/v1/models")
+    assert response.json() == {"models": ["mine", "other one"]}
+
+
 def test_status(client):
     response = client.get("/v1/models/mine")
     assert response.status_code == 200

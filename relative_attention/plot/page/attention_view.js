@@ -629,6 +629,14 @@ const keepSide = () => side.style.setProperty(
   "--side-top", `${Math.min(16, innerHeight - side.offsetHeight - 16)}px`);
 new ResizeObserver(keepSide).observe(side);
 addEventListener("resize", keepSide);
+// The server's page makes its frame as high as this one is.
+if (parent !== self) {
+  const page = document.documentElement;
+  new ResizeObserver(() => {
+    const height = Math.ceil(page.getBoundingClientRect().height);
+    parent.postMessage({ height }, "*");
+  }).observe(page);
+}
 
 byId("sentence").textContent = data.sentence || "(empty)";
 byId("translation").textContent = data.translation || "(empty)";

@@ -15,6 +15,8 @@ const state = {
   lines: [],
   // The sentence whose translations and attention are shown.
   chosen: undefined,
+  // The word whose other ways to continue are shown.
+  word: undefined,
 };
 
 // ---- Asking the server. A new request of a kind cancels the one before, which
@@ -140,7 +142,6 @@ function chooseModel() {
 }
 
 function showExamples(examples) {
-  $("examples").hidden = !examples.length;
   $("examples").replaceChildren(
     ...examples.map((text) => {
       const button = element("button", { type: "button", dir: "auto" }, text);
@@ -191,15 +192,13 @@ async function translate() {
   drop("translate");
   closeAlternatives();
   closeView();
+  showTyped();
   const lines = source.value.split("\n");
-  const rows = lines.flatMap((line, row) => (line.trim() ? [row] : []));
-  $("clear").hidden = !source.value;
-  if (!rows.length || rows.length > state.maxSentences) {
+  const filled = filledRows(lines);
+  const rows = filled.slice(0, state.maxSentences);
+  if (!rows.length) {
     show([]);
     say("");
-    if (rows.length) {
-      say(`At most ${count(state.maxSentences, "line")} at a time.`, true);
-    }
     return;
   }
   target.classList.add("waiting");
@@ -216,25 +215,66 @@ async function translate() {
   }
   // Lines without text stay empty, and each line keeps its indentation.
   const shown = lines.map(() => ({ indent: "", sentences: [] }));
-  rows.forEach((row, number) => {
-    shown[row].indent = lines[row].match(/^\s*/)[0];
-    shown[row].sentences = answer.lines[number];
+  answer.lines.forEach((sentences, number) => {
+    const row = rows[number];
+    shown[row] = { indent: lines[row].match(/^\s*/)[0], sentences };
   });
-  say(`Translated in ${Math.round(performance.now() - begin)} ms.`);
-  const cut = rows.filter((row) =>
-    shown[row].sentences.some((sentence) => sentence.was_cut),
-  );
-  if (cut.length) {
-    const numbers = cut.map((row) => row + 1).join(", ");
-    say(
-      `Not all is translated: a sentence was cut after ${answer.max_tokens} ` +
-        `tokens, on line${cut.length > 1 ? "s" : ""} ${numbers}.`,
-      true,
-    );
-  }
   show(shown);
+  const milliseconds = Math.round(performance.now() - begin);
+  const number = count(allSentences().length, "sentence");
+  const done = `${number} translated in ${milliseconds} ms.`;
+  const problems = problemsOf(filled.length - answer.lines.length, answer);
+  say([problems || done, unsureOnes()].join(" ").trim(), problems !== "");
 }
 
+const filledRows = (lines) =>
+  lines.flatMap((line, row) => (line.trim() ? [row] : []));
+
+// Says as one types how much is left of what the server takes.
+function showTyped() {
+  const number = filledRows(source.value.split("\n")).length;
+  const isNear = number > 0.75 * state.maxSentences;
+  $("count").textContent = isNear
+    ? `${number} of at most ${count(state.maxSentences, "line")}`
+    : "";
+  $("count").classList.toggle("error", number > state.maxSentences);
+  $("clear").hidden = !source.value;
+  $("examples").hidden = Boolean(source.value) || !$("examples").children.length;
+}
+
+function problemsOf(numMissing, { max_tokens }) {
+  const problems = [];
+  if (numMissing) {
+    const last = numMissing > 1 ? `last ${numMissing} lines are` : "last line is";
+    problems.push(`The text is too long: its ${last} not translated.`);
+  }
+  const cut = linesWith((sentence) => sentence.was_cut);
+  if (cut) {
+    problems.push(
+      `Not all is translated: a sentence was cut after ${max_tokens} tokens, ` +
+        `on ${cut}.`,
+    );
+  }
+  return problems.join(" ");
+}
+
+function unsureOnes() {
+  const number = allSentences().filter(isUnsure).length;
+  if (!number) return "";
+  const which = linesWith(isUnsure);
+  return `The model is unsure of ${count(number, "sentence")}, on ${which}.`;
+}
+
+// The numbers of the lines that have such a sentence.
+function linesWith(hasIt) {
+  const numbers = state.lines.flatMap(({ sentences }, row) =>
+    sentences.some(hasIt) ? [row + 1] : [],
+  );
+  if (!numbers.length) return "";
+  return `line${numbers.length > 1 ? "s" : ""} ${numbers.join(", ")}`;
+}
+
+const isUnsure = (sentence) => sentence.translations[0].is_unsure;
 const textOf = (sentence) => sentence.translations[0].text;
 const allSentences = () => state.lines.flatMap(({ sentences }) => sentences);
 const best = () =>
@@ -256,7 +296,7 @@ function show(lines) {
       sentences.forEach((sentence, place) =>
         line.append(
           sentence.before,
-          sentenceButtons(sentence, place),
+          shownSentence(sentence, place),
           sentence.after,
         ),
       );
@@ -266,25 +306,50 @@ function show(lines) {
   const first = target.querySelector("button");
   if (first) first.tabIndex = 0;
   $("copy").hidden = !allSentences().length;
+  $("choose-words").hidden = !target.querySelector(".word");
   chooseRow(caretRow());
   compare();
 }
 
-// The words of a sentence are buttons, if it was searched as it is shown.
-function sentenceButtons(sentence, place) {
+const choosesWords = () => $("choose-words").ariaPressed === "true";
+
+// A sentence is text, so that it is read as text. Its words can be clicked if it
+// was searched as it is shown; for the keyboard they become buttons.
+function shownSentence(sentence, place) {
   const shown = element("span", { className: "sentence" });
   shown.dataset.place = place;
+  if (isUnsure(sentence)) {
+    shown.classList.add("unsure");
+    shown.title = "The model is unsure of this sentence.";
+  }
   if (!sentence.is_plain) {
     shown.append(textOf(sentence));
     return shown;
   }
-  for (const { 0: word, index } of textOf(sentence).matchAll(/\S+/g)) {
-    const button = element("button", { type: "button", tabIndex: -1 }, word);
-    button.ariaExpanded = "false";
-    button.dataset.before = textOf(sentence).slice(0, index).trimEnd();
-    shown.append(index ? " " : "", button);
+  for (const { 0: text, index } of textOf(sentence).matchAll(/\S+/g)) {
+    const word = choosesWords()
+      ? element("button", { type: "button", tabIndex: -1 }, text)
+      : element("span", {}, text);
+    if (choosesWords()) word.ariaExpanded = "false";
+    word.className = "word";
+    word.dataset.before = textOf(sentence).slice(0, index).trimEnd();
+    shown.append(index ? " " : "", word);
   }
   return shown;
+}
+
+// Makes the words buttons, or text again.
+function chooseWords(isOn) {
+  const { chosen } = state;
+  $("choose-words").ariaPressed = String(isOn);
+  show(state.lines);
+  if (chosen) choose(chosen);
+  focusOn(target.querySelector(".sentence.chosen .word"));
+}
+
+// Text cannot be focused.
+function focusOn(word) {
+  (word?.matches("button") ? word : $("choose-words")).focus();
 }
 
 function sentenceOf(shown) {
@@ -334,12 +399,14 @@ function choose(sentence) {
 
 // ---- Other ways to continue
 
-async function showAlternatives(button) {
-  const sentence = sentenceOf(button);
+async function showAlternatives(word) {
+  const sentence = sentenceOf(word);
   choose(sentence);
   closeAlternatives();
-  button.ariaExpanded = "true";
-  const prefix = button.dataset.before;
+  state.word = word;
+  word.classList.add("open");
+  if (choosesWords()) word.ariaExpanded = "true";
+  const prefix = word.dataset.before;
   const answer = await ask(
     "alternatives",
     modelPath("api/models", "/alternatives"),
@@ -359,7 +426,10 @@ async function showAlternatives(button) {
     }),
   );
   $("alternatives").hidden = false;
-  $("alternatives").scrollIntoView({ block: "nearest" });
+  // They may cover the word.
+  const { bottom } = word.getBoundingClientRect();
+  const { top } = $("alternatives").getBoundingClientRect();
+  if (bottom > top) scrollBy(0, bottom - top + 8);
   say(`${count(answer.alternatives.length, "other way")} to continue.`);
 }
 
@@ -369,16 +439,18 @@ function take(sentence, found) {
   sentence.translations = [found, ...others];
   show(state.lines);
   choose(sentence);
-  target.querySelector(".sentence.chosen button")?.focus();
+  focusOn(target.querySelector(".sentence.chosen .word"));
 }
 
 // Returns the word that they belonged to.
 function closeAlternatives() {
   drop("alternatives");
   $("alternatives").hidden = true;
-  const open = target.querySelector("[aria-expanded='true']");
-  if (open) open.ariaExpanded = "false";
-  return open;
+  const { word } = state;
+  state.word = undefined;
+  word?.classList.remove("open");
+  if (word?.ariaExpanded) word.ariaExpanded = "false";
+  return word;
 }
 
 // ---- BLEU
@@ -425,7 +497,7 @@ async function showView() {
   $("view-link").href = URL.createObjectURL(page);
   $("view").hidden = $("view-link").hidden = false;
   $("show-view").textContent = "Hide";
-  $("view").scrollIntoView({ block: "end" });
+  $("view-card").scrollIntoView();
   say("");
 }
 
@@ -448,10 +520,14 @@ function moveBetweenWords(event) {
   const place = all.indexOf(event.target);
   if (!step || place < 0) return;
   event.preventDefault();
-  const next = all[Math.min(Math.max(place + step, 0), all.length - 1)];
-  event.target.tabIndex = -1;
-  next.tabIndex = 0;
-  next.focus();
+  all[Math.min(Math.max(place + step, 0), all.length - 1)].focus();
+}
+
+// Of all words, the Tab key stops at the one that had the focus last.
+function keepTabStop({ target: word }) {
+  if (!word.matches("button")) return;
+  for (const other of target.querySelectorAll("button")) other.tabIndex = -1;
+  word.tabIndex = 0;
 }
 
 async function copy() {
@@ -463,6 +539,7 @@ async function copy() {
   }
 }
 
+source.addEventListener("input", showTyped);
 source.addEventListener("input", debounced(translate));
 source.addEventListener("keyup", () => chooseRow(caretRow()));
 source.addEventListener("click", () => chooseRow(caretRow()));
@@ -471,21 +548,31 @@ $("model").addEventListener("change", chooseModel);
 $("copy").addEventListener("click", copy);
 $("show-view").addEventListener("click", showView);
 $("close-alternatives").addEventListener("click", () =>
-  closeAlternatives()?.focus(),
+  focusOn(closeAlternatives()),
 );
+$("choose-words").addEventListener("click", () => chooseWords(!choosesWords()));
+// Outside of its sandbox nobody can measure what is in the frame.
+addEventListener("message", (event) => {
+  if (event.source === $("view").contentWindow && event.data.height > 0) {
+    $("view").style.height = `${event.data.height}px`;
+  }
+});
 $("clear").addEventListener("click", () => fill(""));
 $("swap").addEventListener("click", swapLanguages);
 target.addEventListener("click", (event) => {
-  const button = event.target.closest("button");
+  const word = event.target.closest(".word");
   const shown = event.target.closest(".sentence");
   const line = event.target.closest("p");
-  if (button) showAlternatives(button);
+  if (word) showAlternatives(word);
   else if (shown) choose(sentenceOf(shown));
   else if (line) chooseRow(Number(line.dataset.row));
 });
 target.addEventListener("keydown", moveBetweenWords);
+target.addEventListener("focusin", keepTabStop);
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") closeAlternatives()?.focus();
+  if (event.key !== "Escape") return;
+  if (state.word) focusOn(closeAlternatives());
+  else if (target.contains(document.activeElement)) chooseWords(false);
 });
 $("token-form").addEventListener("submit", (event) => {
   event.preventDefault();
