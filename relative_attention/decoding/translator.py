@@ -370,6 +370,7 @@ class Translator:
         lines: Sequence[str],
         split_sentences: bool | None = None,
         is_n_best: bool = False,
+        glossary: Mapping[str, str] | None = None,
     ) -> list[list[Sentence]]:
         """Returns the sentences of each line, by the rules, see `translate`.
 
@@ -377,6 +378,8 @@ class Translator:
             lines: list of strings.
             split_sentences: bool or `None`, see `translate_lines`.
             is_n_best: bool. Whether several translations are asked for.
+            glossary: dict of more terms, which go before those of the
+                translator. They need `placeholders`. Defaults to none.
         """
         if split_sentences is None:
             # Without a language, exact text stays exact.
@@ -390,7 +393,7 @@ class Translator:
                 self.source_language,
                 self.target_language,
                 [re.compile(expression) for expression in self.keep],
-                self.glossary,
+                {**self.glossary, **(glossary or {})},
             )
         rules = TextRules(
             self.source_vocabulary.encode,

@@ -208,6 +208,7 @@ class _Handlers:
             asked.sentences,
             asked.split_sentences,
             asked.is_n_best,
+            asked.glossary,
         )
         # Sentences, so that a paragraph does not hold up other requests.
         work = model.n_best if asked.is_n_best else model.best

@@ -5,6 +5,7 @@ import dataclasses
 import logging
 import pathlib
 import re
+import reprlib
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -64,14 +65,24 @@ class ServedModel:
         lines: Sequence[str],
         split_sentences: bool | None = None,
         is_n_best: bool = False,
+        glossary: Mapping[str, str] | None = None,
     ) -> list[list[Sentence]]:
-        """Returns the sentences of each line."""
+        """Returns the sentences of each line, see `Translator.prepare`."""
+        if glossary and not self.translator.placeholders:
+            raise InputError(
+                "`glossary` must be left out for this model, which was not "
+                "trained to carry signs over. Received: "
+                f"{reprlib.repr(dict(glossary))}. Train it with "
+                "`data.variants`."
+            )
         if split_sentences and self.translator.source_language is None:
             raise InputError(
                 "`split_sentences` must be false for this model: the language "
                 "of its source is unknown. Received: true."
             )
-        return self.translator.prepare(lines, split_sentences, is_n_best)
+        return self.translator.prepare(
+            lines, split_sentences, is_n_best, glossary
+        )
 
     def best(self, sentences: list[Sentence]) -> list[list[Translation]]:
         """Returns the best translation of each sentence, in a list."""

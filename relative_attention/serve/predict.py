@@ -5,6 +5,7 @@ interface, for the signatures of the SavedModel that `export` writes.
 """
 
 import json
+import re
 import reprlib
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -17,12 +18,17 @@ from starlette.requests import Request
 
 from relative_attention.decoding import Translation
 from relative_attention.errors import InputError
+from relative_attention.text.form import clean_text
 
 # The only input tensor.
 _INPUT = "sentences"
 _DEFAULT = "serving_default"
 _N_BEST = "n_best"
 _OUTPUTS = ("translations", "scores")
+# Terms of a request, and characters of a term or of what stands for it.
+_MOST_TERMS = 100
+_LONGEST_TERM = 100
+_SURROGATE = re.compile("[\ud800-\udfff]")
 # TensorFlow Serving's answers lack it.
 _WAS_CUT = "was_cut"
 # In place of missing translations, as in the SavedModel.
@@ -44,12 +50,14 @@ class PredictRequest(NamedTuple):
         is_in_rows: bool. Whether the answer has a row per sentence, or
             columns.
         split_sentences: bool, or `None` for the model's default.
+        glossary: dict of terms of the source to what stands for them.
     """
 
     sentences: list[str]
     is_n_best: bool
     is_in_rows: bool
     split_sentences: bool | None
+    glossary: dict[str, str]
 
 
 async def read_json_body(request: Request, max_bytes: int) -> dict[str, Any]:
@@ -133,7 +141,38 @@ def read_predict(body: Mapping[str, Any], max_sentences: int) -> PredictRequest:
             "`split_sentences` must be true or false, and false for "
             f"{_N_BEST}. Received: {_shown(splits)} for {signature}."
         )
-    return PredictRequest(sentences, is_n_best, is_in_rows, splits)
+    glossary = _checked_glossary(body.get("glossary"))
+    return PredictRequest(sentences, is_n_best, is_in_rows, splits, glossary)
+
+
+def _checked_glossary(value: Any) -> dict[str, str]:
+    """Returns the terms of a request, in the form of the text."""
+    if value is None:
+        return {}
+    if (
+        isinstance(value, dict)
+        and len(value) <= _MOST_TERMS
+        and all(map(_is_term, (*value, *value.values())))
+    ):
+        glossary = {
+            clean_text(term): clean_text(target)
+            for term, target in value.items()
+        }
+        if "" not in glossary:
+            return glossary
+    raise InputError(
+        f"`glossary` must be an object of at most {_MOST_TERMS} terms, none of "
+        "them empty, to what stands for them: strings of at most "
+        f"{_LONGEST_TERM} characters. Received: {_shown(value)}."
+    )
+
+
+def _is_term(value: Any) -> bool:
+    return (
+        isinstance(value, str)
+        and len(value) <= _LONGEST_TERM
+        and not _SURROGATE.search(value)
+    )
 
 
 def _without_name(value: Any, name: str) -> Any:

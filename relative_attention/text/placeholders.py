@@ -169,7 +169,12 @@ class Placeholders:
         self._known: dict[str, bool] = {}
         self._keep = tuple(keep)
         self._glossary = dict(glossary or {})
-        self._terms = _terms(tuple(self._glossary))
+        # At the beginning of a sentence.
+        self._capitalized = {
+            _capitalized(term): _capitalized(target)
+            for term, target in self._glossary.items()
+        }
+        self._terms = _terms((*self._glossary, *self._capitalized))
         self._separators: dict[int, str] = {}
         symbols = (",", ".")
         if source_language is not None:
@@ -271,8 +276,7 @@ class Placeholders:
         before = match.string[: match.start()].rstrip(" \"'\u201c\u201e\u00ab(")
         if before and before[-1] not in ".!?\u2026:\n":
             return None
-        target = self._glossary[term[0].lower() + term[1:]]
-        return target[:1].upper() + target[1:]
+        return self._capitalized[term]
 
     def _unknown(self, text: str) -> Iterator[tuple[int, int, bool]]:
         """Yields words and marks for which the vocabularies have no piece."""
@@ -313,19 +317,18 @@ _KINDS = (
 
 
 @functools.lru_cache(maxsize=8)
-def _terms(glossary: tuple[str, ...]) -> re.Pattern[str]:
-    """Returns a pattern of terms, also with a capital, the longest first."""
-    terms = {
-        form
-        for term in glossary
-        for form in (term, term[:1].upper() + term[1:])
-    }
+def _terms(terms: tuple[str, ...]) -> re.Pattern[str]:
+    """Returns a pattern of terms, the longest first."""
     return re.compile(
         "|".join(
             _edge(term[0], "(?<!") + re.escape(term) + _edge(term[-1], "(?!")
-            for term in sorted(terms, key=lambda term: (-len(term), term))
+            for term in sorted(set(terms), key=lambda term: (-len(term), term))
         )
     )
+
+
+def _capitalized(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _edge(character: str, look: str) -> str:

@@ -467,17 +467,20 @@ def test_users_cannot_write_a_sign():
 def test_terms_of_the_glossary_and_what_to_keep():
     translator = with_rules(
         keep=[r"Tom\w*"],
-        glossary={"big cat": "Löwe", "cat": "Katze", "us": "wir"},
+        # A capital may be two letters.
+        glossary={"big cat": "Löwe", "cat": "Katze", "us": "wir", "ßy": "so"},
     )
     lines = [
         "The big cat met Tommy. Cat!",
         "A catfish used us, US",
         "Big cat, big cat",
+        "SSy, ßy",
     ]
     assert translator.translate(lines) == [
         "ehT Löwe tem .Tommy Katze!",
         "A hsiftac desu ,wir SU",
         "Löwe, Löwe",
+        "So, so",
     ]
 
 

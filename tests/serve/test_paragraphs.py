@@ -1,5 +1,7 @@
 """Lines with several sentences: by REST, and as the page gets them."""
 
+import json
+
 import pytest
 
 import relative_attention as ra
@@ -34,7 +36,8 @@ def client(models):
 
 def predict(client, texts, **more):
     body = {"inputs": {"sentences": texts}, **more}
-    return client.post(PREDICT, json=body)
+    # In ASCII, which can also write half a surrogate pair.
+    return client.post(PREDICT, content=json.dumps(body))
 
 
 def test_lines_are_split_translated_and_joined(client, translator):
@@ -74,6 +77,57 @@ def test_invalid_split_sentences_is_refused(client, value):
     assert response.status_code == (200 if value is None else 400)
     if value is not None:
         assert "`split_sentences` must be true or" in response.json()["error"]
+
+
+def test_request_brings_terms_of_its_own(tmp_path):
+    translator = save_model(tmp_path / "mine", placeholders=True)
+    line = "two red dogs ride the bike"
+    models = load_models(
+        {"mine": tmp_path / "mine"}, glossary={"dogs": "Hunde", "bike": "Rad"}
+    )
+    with client_of(models) as client:
+        first, second = (
+            predict(client, [line], **more).json()["outputs"]["translations"]
+            for more in (
+                {"glossary": {"dogs": "Welpen", " red\u00a0": "rot"}},
+                {},
+            )
+        )
+    translator.glossary = {"dogs": "Welpen", "bike": "Rad", "red": "rot"}
+    assert first == translator.translate([line])
+    assert {"rot", "Welpen", "Rad"} <= set(first[0].split())
+    # Only of its own.
+    translator.glossary = {"dogs": "Hunde", "bike": "Rad"}
+    assert second == translator.translate([line])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ["a"],
+        "a.*",
+        {"": "x"},
+        {" ": "x"},
+        {"a": 1},
+        {"a": None},
+        {"a" * 101: "x"},
+        {"a": "x" * 101},
+        {"a": "\ud800"},
+        {f"a{number}": "x" for number in range(101)},
+    ],
+)
+def test_invalid_terms_are_refused(client, value):
+    response = predict(client, ["a"], glossary=value)
+    assert response.status_code == 400
+    assert "`glossary` must be an object of at" in response.json()["error"]
+
+
+def test_terms_for_a_model_without_signs_are_refused(client):
+    for value in (None, {}):
+        assert predict(client, ["a"], glossary=value).status_code == 200
+    response = predict(client, ["a"], glossary={"a": "x"})
+    assert response.status_code == 400
+    assert "must be left out for this model" in response.json()["error"]
 
 
 def test_page_gets_the_n_best_of_each_sentence(client, translator, monkeypatch):
