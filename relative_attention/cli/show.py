@@ -3,6 +3,7 @@
 import argparse
 import pathlib
 import shutil
+import textwrap
 from collections.abc import Sequence
 
 import relative_attention as ra
@@ -70,23 +71,16 @@ def _list(options: argparse.Namespace) -> None:
 
 def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Prints a table whose last column is as wide as the terminal allows."""
-    import tabulate
-
     total = shutil.get_terminal_size(fallback=(_COLUMNS, 24)).columns
-    # tabulate makes room for a heading with some padding.
-    padded = [f"{name:{len(name) + tabulate.MIN_PADDING}}" for name in columns]
-    *widths, _ = (max(map(len, column)) for column in zip(padded, *rows))
+    *widths, last = (max(map(len, column)) for column in zip(columns, *rows))
     # Columns are two blanks apart.
     rest = total - sum(width + 2 for width in widths)
-    print(
-        tabulate.tabulate(
-            rows,
-            columns,
-            maxcolwidths=[*[None] * len(widths), max(rest, _FEWEST_COLUMNS)],
-            # Keeps "12.30" as it is.
-            disable_numparse=True,
-        )
-    )
+    widths.append(min(last, max(rest, _FEWEST_COLUMNS)))
+    for *cells, text in (columns, ["-" * width for width in widths], *rows):
+        for line in textwrap.wrap(text, widths[-1]):
+            shown = (f"{cell:{width}}" for cell, width in zip(cells, widths))
+            print("  ".join([*shown, line]))
+            cells = [""] * len(cells)
 
 
 # === plot ===

@@ -57,7 +57,7 @@ def test_own_engine_does_not_load_the_other(several, tmp_path, run_python):
 # Everything of this package that translates, where Keras cannot be imported.
 WITHOUT_KERAS = """
 import contextlib, io, json, sys
-ABSENT = ("keras", "tensorflow", "jax", "torch")
+ABSENT = ("keras", "tensorflow", "jax", "torch", "tabulate")
 for name in ABSENT:
     sys.modules[name] = None
 
@@ -72,7 +72,8 @@ def command(*words):
     error = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
         status = main(list(words))
-    return status, out.buffer.getvalue().decode(), error.getvalue()
+    output = out.getvalue() + out.buffer.getvalue().decode()
+    return status, output, error.getvalue()
 
 translator = ra.load_translator(model, engine="ctranslate2", threads=1)
 found = {"library": translator.translate(lines)}
@@ -83,6 +84,7 @@ found["prefix"] = command(*given, "--prefix", prefixes)
 found["taken"] = command(*translate, "--glossary", terms)
 found["alignments"] = command(*translate, "--alignments")
 found["train"] = command("train", "tatoeba_en_de")
+found["list"] = command("list")
 
 from starlette.testclient import TestClient
 from relative_attention import serve
@@ -144,6 +146,10 @@ def test_translates_and_serves_where_keras_is_absent(tmp_path, run_python):
         status, output, error = found[name]
         assert status == 1 and "needs Keras, which is not installed" in error
         assert error.count("\n") == 1
+    status, output, error = found["list"]
+    assert (status, error) == (0, "")
+    first_model = output.splitlines()[2].split()
+    assert first_model[:3] == ["tatoeba_de_en", "CC", "BY"]
     (model,) = found["models"]["models"]
     assert not model["has_attention"]
     ways = found["ways"]["alternatives"]
