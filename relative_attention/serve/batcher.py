@@ -16,26 +16,32 @@ from starlette.exceptions import HTTPException
 from relative_attention.errors import InputError
 from relative_attention.errors import NotFiniteError
 from relative_attention.serve.metrics import Metrics
+from relative_attention.text.prepared import Sentence
 
 _LOG = logging.getLogger("relative_attention.serve")
 # How long the model may wait for a larger batch, as a share of the time of the
 # last one. Two batches of half the size take longer than one.
 _PART_OF_BATCH = 0.1
 
-# Takes the texts of a batch and returns an answer to each. Texts of several
-# requests share a batch if their work is equal, such as a method of one model.
-Work = Callable[[list[Any]], Sequence[Any]]
+# Takes the sentences of a batch and returns an answer to each. Sentences of
+# several requests share a batch if their work is equal, such as a method of one
+# model.
+Work = Callable[[list[Sentence]], Sequence[Any]]
 
 
 @dataclasses.dataclass(eq=False)
 class _Item:
-    """A waiting text; the one with the lowest turn is next."""
+    """A waiting sentence; the one with the lowest turn is next."""
 
     request: object
     work: Work
-    text: Any
+    sentence: Sentence
     turn: int
     answer: "asyncio.Future[Any]"
+
+    @property
+    def length(self) -> int:
+        return len(self.sentence.text)
 
 
 class Batcher:
@@ -92,11 +98,15 @@ class Batcher:
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a function in the thread, in its turn and in no batch."""
-        (answer,) = await self.submit(lambda _: [function(*arguments)], [""])
+        (answer,) = await self.submit(
+            lambda _: [function(*arguments)], [Sentence("")]
+        )
         return answer
 
-    async def submit(self, work: Work, texts: Sequence[Any]) -> list[Any]:
-        """Waits for the answers to the texts of one request.
+    async def submit(
+        self, work: Work, sentences: Sequence[Sentence]
+    ) -> list[Any]:
+        """Waits for the answers to the sentences of one request.
 
         A cancelled caller leaves the queue.
 
@@ -117,8 +127,8 @@ class Batcher:
         request = object()
         new_future = asyncio.get_running_loop().create_future
         items = [
-            _Item(request, work, text, self._num_taken + number, new_future())
-            for number, text in enumerate(texts)
+            _Item(request, work, one, self._num_taken + number, new_future())
+            for number, one in enumerate(sentences)
         ]
         answers = asyncio.gather(*(item.answer for item in items))
         self._waiting += items
@@ -174,7 +184,7 @@ class Batcher:
         first = min(self._waiting, key=lambda item: item.turn)
         others = sorted(
             (i for i in self._waiting if i.work == first.work and i != first),
-            key=lambda i: (abs(len(i.text) - len(first.text)), i.turn),
+            key=lambda i: (abs(i.length - first.length), i.turn),
         )
         batch = [first, *others[: self._max_batch - 1]]
         self._num_taken += len(batch)
@@ -194,7 +204,7 @@ def _run(batch: Sequence[_Item]) -> list[Any]:
     fail because of another one.
     """
     try:
-        return list(batch[0].work([item.text for item in batch]))
+        return list(batch[0].work([item.sentence for item in batch]))
     except Exception as error:
         if len(batch) > 1:
             return [answer for item in batch for answer in _run([item])]

@@ -11,6 +11,7 @@ from relative_attention.errors import InputError
 from relative_attention.serve import batcher as batcher_module
 from relative_attention.serve.batcher import Batcher
 from relative_attention.serve.metrics import Metrics
+from relative_attention.text.prepared import Sentence
 
 # For tests that wait forever where something is broken.
 LIMIT = 30
@@ -35,8 +36,9 @@ class Gate:
         """Waits until a batch is being worked on."""
         assert await asyncio.to_thread(self.began.acquire, timeout=LIMIT)
 
-    def __call__(self, texts):
-        self.batches.append(list(texts))
+    def __call__(self, sentences):
+        texts = [sentence.text for sentence in sentences]
+        self.batches.append(texts)
         self.began.release()
         assert self._open.wait(LIMIT)
         if "bad" in texts:
@@ -57,6 +59,10 @@ def with_batcher(scenario, max_batch=8, max_wait_ms=0.0, queue=100):
     asyncio.run(run())
 
 
+def submit(batcher, work, texts):
+    return batcher.submit(work, list(map(Sentence, texts)))
+
+
 async def started(*coroutines):
     """Tasks of coroutines, which all have come to where they wait."""
     tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
@@ -67,7 +73,7 @@ async def started(*coroutines):
 
 async def begun_with(batcher, gate, item):
     """A task whose work has begun, so that what comes now waits in line."""
-    (task,) = await started(batcher.submit(gate, [item]))
+    (task,) = await started(submit(batcher, gate, [item]))
     await gate.begun()
     return task
 
@@ -79,7 +85,7 @@ def batches_of_a_line(requests, max_batch):
     async def scenario(batcher):
         busy = await begun_with(batcher, gate, "busy")
         tasks = await started(
-            *(batcher.submit(gate, items) for items in requests)
+            *(submit(batcher, gate, items) for items in requests)
         )
         gate.open()
         await asyncio.gather(busy, *tasks)
@@ -116,7 +122,7 @@ def test_batch_has_work_of_one_kind():
     async def scenario(batcher):
         busy = await begun_with(batcher, gate, "busy")
         tasks = await started(
-            *(batcher.submit((other, gate)[n % 2], [str(n)]) for n in range(6))
+            *(submit(batcher, (other, gate)[n % 2], [str(n)]) for n in range(6))
         )
         gate.open()
         await asyncio.gather(busy, *tasks)
@@ -132,7 +138,7 @@ def test_failing_request_fails_alone(caplog):
     async def scenario(batcher):
         busy = await begun_with(batcher, gate, "a")
         bad, good = await started(
-            *(batcher.submit(gate, items) for items in (["b", "bad"], ["c"]))
+            *(submit(batcher, gate, items) for items in (["b", "bad"], ["c"]))
         )
         gate.open()
         with pytest.raises(HTTPException, match="see the server's log"):
@@ -140,7 +146,7 @@ def test_failing_request_fails_alone(caplog):
         assert (await good, await busy) == (["C"], ["A"])
         # What is wrong with a request is no fault of the server.
         with pytest.raises(InputError):
-            await batcher.submit(gate, ["wrong"])
+            await submit(batcher, gate, ["wrong"])
 
     with_batcher(scenario)
     assert "no such word" in caplog.text
@@ -152,13 +158,13 @@ def test_batcher_waits_for_clients_answered_together(monkeypatch):
     gate = Gate()
 
     async def scenario(batcher):
-        first = await started(*(batcher.submit(gate, [i]) for i in "abc"))
+        first = await started(*(submit(batcher, gate, [i]) for i in "abc"))
         await asyncio.gather(*first)
         size = len(gate.batches)
-        (one,) = await started(batcher.submit(gate, ["x"]))
+        (one,) = await started(submit(batcher, gate, ["x"]))
         await asyncio.sleep(0.02)
         assert len(gate.batches) == size
-        others = await started(*(batcher.submit(gate, [i]) for i in "yz"))
+        others = await started(*(submit(batcher, gate, [i]) for i in "yz"))
         await asyncio.gather(one, *others)
         assert sorted(gate.batches[-1]) == ["x", "y", "z"]
 
@@ -170,8 +176,8 @@ def test_batcher_does_not_wait_long_for_absent_clients():
     gate = Gate()
 
     async def scenario(batcher):
-        first = await started(*(batcher.submit(gate, [i]) for i in "abc"))
+        first = await started(*(submit(batcher, gate, [i]) for i in "abc"))
         await asyncio.gather(*first)
-        assert await batcher.submit(gate, ["x"]) == ["X"]
+        assert await submit(batcher, gate, ["x"]) == ["X"]
 
     with_batcher(scenario, max_wait_ms=VERY_LONG)
