@@ -17,7 +17,7 @@ from relative_attention.layers.attention import AttentionTerms
 from relative_attention.layers.attention import TracedLayer
 from relative_attention.layers.dense import width_spec
 from relative_attention.layers.dropout import Dropout
-from relative_attention.ops.backend import prefers_own_kernels
+from relative_attention.ops.backend import has_own_kernels
 from relative_attention.ops.backend import sizes
 from relative_attention.ops.backend import static_shape
 from relative_attention.ops.backend import widened
@@ -38,7 +38,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
         is_tensorflow = keras.backend.backend() == "tensorflow"
         if self.compute_dtype == "float64" and not is_tensorflow:
             return self._call_in_float64(inputs)
-        if not (is_tensorflow and prefers_own_kernels()):
+        if not has_own_kernels():
             return super().call(inputs)
         rows = widened(ops.reshape(inputs, (-1, inputs.shape[-1])))
         outputs = layer_normalization(

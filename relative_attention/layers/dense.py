@@ -14,8 +14,8 @@ from relative_attention.argument_checks import checked_rate
 from relative_attention.errors import InputError
 from relative_attention.layers.arguments import LayerArguments
 from relative_attention.layers.dropout import Dropout
+from relative_attention.ops.backend import has_own_kernels
 from relative_attention.ops.backend import matmul
-from relative_attention.ops.backend import prefers_own_kernels
 from relative_attention.ops.backend import sizes
 from relative_attention.ops.backend import static_shape
 from relative_attention.ops.cpu_kernels import feed_forward
@@ -258,10 +258,8 @@ class FeedForward(SublayerMaker):
     def _has_own_gradient(self) -> bool:
         """Tells whether `ops.cpu_kernels` computes the layer."""
         dense_layers = (self.intermediate_dense, self.output_dense)
-        return (
-            keras.backend.backend() == "tensorflow"
-            and prefers_own_kernels()
-            and not any(dense.quantization_mode for dense in dense_layers)
+        return has_own_kernels() and not any(
+            dense.quantization_mode for dense in dense_layers
         )
 
     def _with_own_gradient(self, rows: Tensor) -> Tensor:

@@ -44,6 +44,11 @@ def prefers_own_kernels() -> bool:
     return all(device.startswith("cpu") for device in devices)
 
 
+def has_own_kernels() -> bool:
+    """Returns whether this package's own TensorFlow kernels are to be used."""
+    return keras.backend.backend() == "tensorflow" and prefers_own_kernels()
+
+
 def runs_elsewhere() -> bool:
     """Returns whether Keras traces a model for ONNX or LiteRT.
 

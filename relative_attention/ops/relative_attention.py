@@ -44,14 +44,13 @@ from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
 
-import keras
 from keras import ops
 
 from relative_attention.ops.attention import plain_product
 from relative_attention.ops.attention import softmax_over_keys
 from relative_attention.ops.attention import table_product
+from relative_attention.ops.backend import has_own_kernels
 from relative_attention.ops.backend import is_half
-from relative_attention.ops.backend import prefers_own_kernels
 from relative_attention.ops.backend import run_after
 from relative_attention.ops.backend import runs_elsewhere
 from relative_attention.ops.backend import sizes
@@ -107,8 +106,7 @@ def relative_attention(
         None if table is None else one_table(ops.copy(table))
         for table in (key_relations, value_relations)
     ]
-    is_tensorflow = keras.backend.backend() == "tensorflow"
-    if is_tensorflow and prefers_own_kernels() and not runs_elsewhere():
+    if has_own_kernels() and not runs_elsewhere():
         attend = _attend_on_diagonals
     else:
         attend = _attend_by_skewing

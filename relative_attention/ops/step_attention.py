@@ -20,8 +20,8 @@ from keras import ops
 
 from relative_attention.ops.attention import masked_softmax
 from relative_attention.ops.attention import table_product
+from relative_attention.ops.backend import has_own_kernels
 from relative_attention.ops.backend import matmul
-from relative_attention.ops.backend import prefers_own_kernels
 from relative_attention.ops.backend import sizes
 from relative_attention.ops.backend import start_indices
 from relative_attention.tensor_type import Tensor
@@ -45,7 +45,7 @@ def step_product(
     Returns:
         Float tensor `(B, M, N, J)`.
     """
-    if _has_small_kernels():
+    if has_own_kernels():
         # `(B, M, N, 1, I) @ (B, 1, N, I, J)`.
         products = _small_product(
             ops.expand_dims(vectors, 3),
@@ -70,14 +70,9 @@ def step_scores(logits: Tensor, mask: Tensor | None = None) -> Tensor:
     Returns:
         Tensor of the shape and dtype of `logits`.
     """
-    if not _has_small_kernels():
+    if not has_own_kernels():
         return masked_softmax(logits, mask)
     return masked_softmax(logits, mask, softmax=_small_softmax)
-
-
-def _has_small_kernels() -> bool:
-    # Measured only with TensorFlow on CPUs.
-    return keras.backend.backend() == "tensorflow" and prefers_own_kernels()
 
 
 def _small_product(x: Tensor, y: Tensor, transpose_y: bool) -> Tensor:

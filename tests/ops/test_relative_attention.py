@@ -129,7 +129,7 @@ def way(request, monkeypatch):
     monkeypatch.setattr(LONG, "_MOST_ROWS", 4)
     monkeypatch.setattr(WAY, "recomputes", request.param == "recomputed")
     if request.param == "portable":
-        monkeypatch.setattr(MODULE, "prefers_own_kernels", lambda: False)
+        monkeypatch.setattr(MODULE, "has_own_kernels", lambda: False)
 
 
 class WAY:

@@ -60,7 +60,7 @@ def test_steps_of_beams_are_causal_passes_over_their_histories(
 ):
     """With the kernels that this machine takes, and with those of Keras."""
     if not own:
-        monkeypatch.setattr(step_attention, "prefers_own_kernels", lambda: own)
+        monkeypatch.setattr(step_attention, "has_own_kernels", lambda: own)
     if encoding in TABLES:
         limit, options = TABLES[encoding]
         encoding = ra.positions.Relative(limit, **options)
