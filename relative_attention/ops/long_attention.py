@@ -21,9 +21,11 @@ Reference:
  - [Rabe & Staats, 2021](https://arxiv.org/abs/2112.05682)
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import NamedTuple
+from typing import Self
 
 import keras
 from keras import ops
@@ -129,19 +131,15 @@ def long_attention(
     query, key, value = map(ops.convert_to_tensor, (query, key, value))
     *batch_and_heads, length, width = sizes(query)
     num_keys = sizes(key)[2]
-    # All blocks have the same number of rows.
-    num_parts = _num_parts(length) if is_causal else 1
-    part_blocks = _at_least_1(-(-length // (num_parts * _MOST_ROWS)))
-    num_blocks = num_parts * part_blocks
-    num_rows = -(-length // num_blocks)
-    num_padded = num_blocks * num_rows
-    rows = _padded(query, 2, 0, num_padded - length)
+    blocks = Blocks.of(length, is_causal)
+    missing = blocks.num_padded - length
+    rows = _padded(query, 2, 0, missing)
     rows = ops.reshape(
-        rows, (*batch_and_heads, num_blocks, num_rows, width)
+        rows, (*batch_and_heads, blocks.num_blocks, blocks.num_rows, width)
     )  # (B, N, blocks, R, H)
     before, after = margins
     if is_causal or after:
-        after += num_padded - length
+        after += missing
     key, value = (_padded(x, 2, before, after) for x in (key, value))
     if mask is not None:
         # An axis of unknown size may turn out to have a single element.
@@ -150,69 +148,65 @@ def long_attention(
                 shape = [1] * axis + [size] + [1] * (3 - axis)
                 mask = ops.logical_and(mask, ops.ones(shape, "bool"))
         if mask.shape[2] != 1:
-            mask = _padded(mask, 2, 0, num_padded - length)
+            mask = _padded(mask, 2, 0, missing)
         if mask.shape[3] != 1:
             mask = _padded(mask, 3, before, after)
-
-    def prepare(
-        end: int | Tensor, key: Tensor, value: Tensor, *tensors: Tensor
-    ) -> tuple[Tensor, ...]:
-        return _first(key, end), _first(value, end), *tensors
-
-    def compute(
-        number: int | Tensor,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *tensors: Tensor,
-    ) -> Tensor:
-        block_keys = sizes(key)[2]
-        start = number * num_rows
-        positions = start + ops.arange(num_rows, dtype="int32")
-        key_positions = ops.arange(block_keys, dtype="int32") - before
-        masks = []
-        if mask is not None:
-            masks.append(_mask_rows(mask, start, num_rows)[..., :block_keys])
-        if is_causal:
-            masks.append(causal_mask(positions, key_positions))
-        # With a causal mask, keys after the text are later than every query.
-        if any(margins):
-            masks.append((key_positions >= 0) & (key_positions < num_keys))
-        kept = None
-        if draw_kept is not None:
-            shape = (*batch_and_heads, num_rows, block_keys)
-            kept = draw_kept(shape, number)
-        block = Block(
-            query,
-            key,
-            value,
-            start,
-            positions,
-            key_positions,
-            functools.reduce(ops.logical_and, masks) if masks else None,
-            kept,
-        )
-        context = attend(block, *tensors)
-        if mask is None:
-            return context
-        # Without this a fully masked row would attend to every key equally.
-        can_attend = ops.any(block.mask, axis=-1, keepdims=True)
-        return context * ops.cast(can_attend, context.dtype)
-
+    compute = _BlockFunction(
+        attend, blocks.num_rows, num_keys, margins, mask, is_causal, draw_kept
+    )
     parts = []
-    for index in range(num_parts):
+    for index in range(blocks.num_parts):
         end = sizes(key)[2]
-        if is_causal and index < num_parts - 1:
-            end = (index + 1) * part_blocks * num_rows + sum(margins)
-        parts.append(Part(functools.partial(prepare, end), compute))
+        if is_causal and index < blocks.num_parts - 1:
+            end = blocks.end(index) + sum(margins)
+        parts.append(Part(functools.partial(_up_to, end), compute))
     context = map_recomputed(
         parts, ops.transpose(rows, (2, 0, 1, 3, 4)), key, value, *tensors
     )
     context = ops.reshape(
         ops.transpose(context, (1, 2, 0, 3, 4)),
-        (*batch_and_heads, num_padded, value.shape[-1]),
+        (*batch_and_heads, blocks.num_padded, value.shape[-1]),
     )
     return _first(context, length)
+
+
+class Blocks(NamedTuple):
+    """How the queries of a text are cut into parts, and parts into blocks.
+
+    All parts have the same number of blocks, and all blocks the same number of
+    rows, a query each. The last rows may be padding.
+
+    Attributes:
+        num_parts: int. The blocks of a part see the same keys.
+        part_blocks: int, or int scalar if the length is one.
+        num_rows: as `part_blocks`.
+    """
+
+    num_parts: int
+    part_blocks: int | Tensor
+    num_rows: int | Tensor
+
+    @classmethod
+    def of(cls, length: int | Tensor, is_causal: bool) -> Self:
+        """Returns the blocks of a text of this length."""
+        num_parts = _num_parts(length) if is_causal else 1
+        part_blocks = _at_least_1(-(-length // (num_parts * _MOST_ROWS)))
+        return cls(
+            num_parts, part_blocks, -(-length // (num_parts * part_blocks))
+        )
+
+    @property
+    def num_blocks(self) -> int | Tensor:
+        return self.num_parts * self.part_blocks
+
+    @property
+    def num_padded(self) -> int | Tensor:
+        """The number of rows of all blocks."""
+        return self.num_blocks * self.num_rows
+
+    def end(self, part: int) -> int | Tensor:
+        """Returns the number of rows of a part and those before it."""
+        return (part + 1) * self.part_blocks * self.num_rows
 
 
 def _num_parts(length: int | Tensor) -> int:
@@ -223,6 +217,79 @@ def _num_parts(length: int | Tensor) -> int:
     # Where each block is computed by a call, it may have keys of its own.
     is_eager = keras.backend.backend() == "torch"
     return num_blocks if is_eager else min(num_blocks, _CAUSAL_PARTS)
+
+
+def _at_least_1(number: int | Tensor) -> int | Tensor:
+    return max(number, 1) if isinstance(number, int) else ops.maximum(number, 1)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _BlockFunction:
+    """Makes a `Block` and computes its context vectors.
+
+    Attributes:
+        attend, margins, is_causal, draw_kept: see `long_attention`.
+        num_rows: int, or int scalar. Number of queries of a block.
+        num_keys: int, or int scalar. Number of keys without `margins`.
+        mask: that of `long_attention`, with padding for all rows and keys.
+    """
+
+    attend: Callable[..., Tensor]
+    num_rows: int | Tensor
+    num_keys: int | Tensor
+    margins: tuple[int, int]
+    mask: Tensor | None
+    is_causal: bool
+    draw_kept: DrawKept | None
+
+    def __call__(
+        self,
+        number: int | Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *tensors: Tensor,
+    ) -> Tensor:
+        block_keys = sizes(key)[2]
+        start = number * self.num_rows
+        positions = start + ops.arange(self.num_rows, dtype="int32")
+        key_positions = ops.arange(block_keys, dtype="int32") - self.margins[0]
+        masks = []
+        if self.mask is not None:
+            rows = _mask_rows(self.mask, start, self.num_rows)
+            masks.append(rows[..., :block_keys])
+        if self.is_causal:
+            masks.append(causal_mask(positions, key_positions))
+        # With a causal mask, keys after the text are later than every query.
+        if any(self.margins):
+            masks.append((key_positions >= 0) & (key_positions < self.num_keys))
+        kept = None
+        if self.draw_kept is not None:
+            shape = (*sizes(query)[:2], self.num_rows, block_keys)
+            kept = self.draw_kept(shape, number)
+        block = Block(
+            query,
+            key,
+            value,
+            start,
+            positions,
+            key_positions,
+            functools.reduce(ops.logical_and, masks) if masks else None,
+            kept,
+        )
+        context = self.attend(block, *tensors)
+        if self.mask is None:
+            return context
+        # Without this a fully masked row would attend to every key equally.
+        can_attend = ops.any(block.mask, axis=-1, keepdims=True)
+        return context * ops.cast(can_attend, context.dtype)
+
+
+def _up_to(
+    end: int | Tensor, key: Tensor, value: Tensor, *tensors: Tensor
+) -> tuple[Tensor, ...]:
+    """Returns the keys and values of a part, and the other tensors."""
+    return _first(key, end), _first(value, end), *tensors
 
 
 def _padded(
@@ -253,10 +320,6 @@ def _mask_rows(
         start_indices(0, 0, start, 0),
         (batch_size, num_heads, count, num_keys),
     )
-
-
-def _at_least_1(number: int | Tensor) -> int | Tensor:
-    return max(number, 1) if isinstance(number, int) else ops.maximum(number, 1)
 
 
 # === With relations ===

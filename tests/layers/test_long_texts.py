@@ -60,6 +60,21 @@ def assert_equal(results, wanted):
         np.testing.assert_allclose(result / scale, array / scale, atol=1e-5)
 
 
+def test_blocks_have_each_row_once_and_parts_the_keys_of_their_rows():
+    for length in range(60):
+        for is_causal in (False, True):
+            blocks = LONG.Blocks.of(length, is_causal)
+            assert blocks.num_rows <= 3  # Of `small_blocks`.
+            # Fewer rows of padding than blocks: none could have one row less.
+            missing = blocks.num_padded - length
+            assert 0 <= missing < blocks.num_blocks
+            ends = [blocks.end(part) for part in range(blocks.num_parts)]
+            assert ends[-1] == blocks.num_padded
+            steps = np.diff([0, *ends])
+            assert (steps == blocks.part_blocks * blocks.num_rows).all()
+            assert (blocks.num_parts > 1) <= is_causal
+
+
 @pytest.mark.parametrize("is_causal", [False, True], ids=["free", "causal"])
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_recomputed_attention_equals_attention_with_all_scores(
