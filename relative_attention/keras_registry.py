@@ -66,7 +66,7 @@ class _LazyClass:
         self._place = module, name
 
     # As a class is asked what it is, such as whether it is a function.
-    __class__ = property(lambda self: type)  # type: ignore[assignment]
+    __class__ = property(lambda self: type)
 
     def _class(self) -> Any:
         module, name = self._place
