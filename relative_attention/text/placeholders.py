@@ -285,8 +285,9 @@ class Placeholders:
             length = len(characters := list(run))
             letters = [c for c in characters if c.isalpha()]
             if is_letter and letters:
-                # A word with some known letters is one to translate.
-                if not any(map(self._is_known, letters)):
+                # A word is one to translate if half of its letters are known:
+                # a vocabulary may have a letter or two of another script.
+                if 2 * sum(map(self._is_known, letters)) < len(letters):
                     yield start, start + length, True
             else:
                 for place, char in enumerate(characters, start):

@@ -373,6 +373,12 @@ def test_turkish_capitals_keep_their_dots():
             "In [1] now",
             "nI \u041c\u0438\u0440 won",
         ),
+        # With one letter that has a piece, in some other word.
+        (
+            "In \u041c\u0438\u0440a now",
+            "In [1] now",
+            "nI \u041c\u0438\u0440a won",
+        ),
         # A letter without a piece in a word of others.
         ("Ask Dvo\u0159ak now", "Ask Dvo\u0159ak now", "ksA ka\u0159ovD won"),
         # What is around a sentence is cut off.
