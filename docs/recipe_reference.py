@@ -100,6 +100,7 @@ def _meanings(cls: type) -> dict[str, str]:
 def _documented(cls: type) -> dict[str, str]:
     """Returns what the `Attributes:` of a docstring say, by name."""
     _, _, attributes = (inspect.getdoc(cls) or "").partition("\nAttributes:\n")
+    attributes, _, _ = attributes.partition("\n\nExample")
     entries = re.split(r"^ {4}(?=\w+: )", attributes, flags=re.MULTILINE)
     pairs = (entry.split(": ", 1) for entry in entries if entry.strip())
     # A recipe is YAML, where `None` is `null`.
