@@ -135,7 +135,7 @@ def test_translates_and_serves_where_keras_is_absent(tmp_path, run_python):
     status, output, error = found["given"]
     assert (status, error) == (0, "")
     rows = [row.split("\t") for row in output.splitlines()]
-    assert [row[0] for row in rows] == ["1", "1", "2"]
+    assert [row[0] for row in rows] == ["1", "1", "2", "2"]
     assert [rows[0][2], rows[2][2]] == [first, second]
     status, output, error = found["prefix"]
     assert (status, error) == (0, "") and output.startswith("Wo ")
