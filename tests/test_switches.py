@@ -62,7 +62,7 @@ SWITCHES = {
 NUM_MISSING_PAIRS = 50
 # How many cases are drawn, and how often each mode is. `SWITCHES_CASES` in the
 # environment draws more, and `SWITCHES_SEED` others.
-NUM_RANDOM = {"tensorflow": 200, "torch": 600, "jax": 20}
+NUM_RANDOM = {"tensorflow": 160, "torch": 300, "jax": 20}
 MODES = {
     "tensorflow": (*["eager"] * 17, "graph", "graph", "xla"),
     "torch": ("eager",),

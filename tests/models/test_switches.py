@@ -383,7 +383,7 @@ class Case:
 # layer, and layer normalization after each, in five sublayers; then the logits.
 ROUNDINGS = 5 * (D + H + T + T + D + F + D + 2 * D) + D
 # See those of `tests/test_switches.py`.
-NUM_RANDOM = {"tensorflow": 60, "torch": 120, "jax": 6}
+NUM_RANDOM = {"tensorflow": 30, "torch": 60, "jax": 6}
 
 
 def problems(case, seed=0):
