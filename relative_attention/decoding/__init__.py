@@ -20,13 +20,12 @@ An `ensemble` of several models can replace the model. `scoring` gives the
 probability of given translations.
 """
 
-import importlib
 from typing import TYPE_CHECKING
-from typing import Any
 
 from relative_attention.decoding.searcher import beam_search
 from relative_attention.decoding.translation import Translation
 from relative_attention.decoding.translator import Translator
+from relative_attention.lazy_names import lazy_names
 
 __all__ = [
     "Ensemble",
@@ -62,11 +61,4 @@ if TYPE_CHECKING:
         score_translations as score_translations,
     )
 else:
-
-    def __getattr__(name: str) -> Any:
-        if name not in _MODULES:
-            raise AttributeError(
-                f"module {__name__!r} has no attribute {name!r}"
-            )
-        module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
-        return getattr(module, name)
+    __getattr__ = lazy_names(__name__, _MODULES)

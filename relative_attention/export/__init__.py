@@ -1,8 +1,8 @@
 """Exports trained translators to other engines."""
 
-import importlib
 from typing import TYPE_CHECKING
-from typing import Any
+
+from relative_attention.lazy_names import lazy_names
 
 __all__ = ["export_ctranslate2", "export_saved_model"]
 
@@ -21,11 +21,4 @@ if TYPE_CHECKING:
         export_saved_model as export_saved_model,
     )
 else:
-
-    def __getattr__(name: str) -> Any:
-        if name not in _MODULES:
-            raise AttributeError(
-                f"module {__name__!r} has no attribute {name!r}"
-            )
-        module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
-        return getattr(module, name)
+    __getattr__ = lazy_names(__name__, _MODULES)

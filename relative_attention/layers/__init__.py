@@ -14,11 +14,10 @@ Layers are imported on first use, so that the names of position encodings, which
 configs and recipes check, are available without Keras.
 """
 
-import importlib
 from typing import TYPE_CHECKING
-from typing import Any
 
 from relative_attention.layers import positions
+from relative_attention.lazy_names import lazy_names
 
 _MODULES = {
     "CrossAttention": "attention",
@@ -75,11 +74,4 @@ if TYPE_CHECKING:
         RelationAwareSelfAttention as RelationAwareSelfAttention,
     )
 else:
-
-    def __getattr__(name: str) -> Any:
-        if name not in _MODULES:
-            raise AttributeError(
-                f"module {__name__!r} has no attribute {name!r}"
-            )
-        module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
-        return getattr(module, name)
+    __getattr__ = lazy_names(__name__, _MODULES)

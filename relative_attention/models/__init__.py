@@ -4,10 +4,9 @@ The names of presets are available without Keras; models are imported on first
 use.
 """
 
-import importlib
 from typing import TYPE_CHECKING
-from typing import Any
 
+from relative_attention.lazy_names import lazy_names
 from relative_attention.models.config import TransformerConfig
 from relative_attention.models.config import training_flops
 from relative_attention.models.presets import preset_config
@@ -29,11 +28,4 @@ if TYPE_CHECKING:
     # What type checkers see of the names that `__getattr__` imports.
     from relative_attention.models.transformer import Transformer as Transformer
 else:
-
-    def __getattr__(name: str) -> Any:
-        if name not in _MODULES:
-            raise AttributeError(
-                f"module {__name__!r} has no attribute {name!r}"
-            )
-        module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
-        return getattr(module, name)
+    __getattr__ = lazy_names(__name__, _MODULES)

@@ -5,9 +5,9 @@ cell shows it, and `figure.savefig("name.png")` writes it. These need
 `matplotlib`. `attention_view` makes a page for a browser, without it.
 """
 
-import importlib
 from typing import TYPE_CHECKING
-from typing import Any
+
+from relative_attention.lazy_names import lazy_names
 
 # A server needs some of these where there is no Keras.
 _MODULES = {
@@ -77,11 +77,4 @@ if TYPE_CHECKING:
         training_curve as training_curve,
     )
 else:
-
-    def __getattr__(name: str) -> Any:
-        if name not in _MODULES:
-            raise AttributeError(
-                f"module {__name__!r} has no attribute {name!r}"
-            )
-        module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
-        return getattr(module, name)
+    __getattr__ = lazy_names(__name__, _MODULES)
