@@ -814,11 +814,12 @@ class Translator:
                     f"`keep[{number}]` must be a regular expression. Received: "
                     f"{expression!r} ({error})."
                 ) from error
-        if "" in self.glossary:
-            raise InputError(
-                "`glossary` must have no empty term. Received: "
-                f"{self.glossary['']!r} for ''."
-            )
+        for term in self.glossary:
+            if not clean_text(term):
+                raise InputError(
+                    "`glossary` must have no empty term. Received: "
+                    f"{self.glossary[term]!r} for {term!r}."
+                )
         if not self.placeholders:
             if self.keep or self.glossary:
                 raise InputError(

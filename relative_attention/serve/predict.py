@@ -146,20 +146,16 @@ def read_predict(body: Mapping[str, Any], max_sentences: int) -> PredictRequest:
 
 
 def _checked_glossary(value: Any) -> dict[str, str]:
-    """Returns the terms of a request, in the form of the text."""
+    """Returns the terms of a request."""
     if value is None:
         return {}
     if (
         isinstance(value, dict)
         and len(value) <= _MOST_TERMS
         and all(map(_is_term, (*value, *value.values())))
+        and all(map(clean_text, value))
     ):
-        glossary = {
-            clean_text(term): clean_text(target)
-            for term, target in value.items()
-        }
-        if "" not in glossary:
-            return glossary
+        return value
     raise InputError(
         f"`glossary` must be an object of at most {_MOST_TERMS} terms, none of "
         "them empty, to what stands for them: strings of at most "

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from relative_attention.text.form import SIGNS
 from relative_attention.text.form import UNSPACED
+from relative_attention.text.form import clean_text
 
 
 class Thing(NamedTuple):
@@ -168,7 +169,11 @@ class Placeholders:
         self._has_piece = has_piece
         self._known: dict[str, bool] = {}
         self._keep = tuple(keep)
-        self._glossary = dict(glossary or {})
+        # In the form of the text that they are looked for in.
+        self._glossary = {
+            clean_text(term): clean_text(target)
+            for term, target in (glossary or {}).items()
+        }
         # At the beginning of a sentence.
         self._capitalized = {
             _capitalized(term): _capitalized(target)

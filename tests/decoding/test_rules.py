@@ -474,19 +474,23 @@ def test_terms_of_the_glossary_and_what_to_keep():
     translator = with_rules(
         keep=[r"Tom\w*"],
         # A capital may be two letters.
-        glossary={"big cat": "Löwe", "cat": "Katze", "us": "wir", "ßy": "so"},
+        glossary={"big cat": "Löwe", "cat": "Katze", "us": "wir", "ßy": "so"}
+        # In another form, and with a blank too many.
+        | {"cafe\u0301 ": "bar"},
     )
     lines = [
         "The big cat met Tommy. Cat!",
         "A catfish used us, US",
         "Big cat, big cat",
         "SSy, ßy",
+        "A caf\u00e9 here",
     ]
     assert translator.translate(lines) == [
         "ehT Löwe tem .Tommy Katze!",
         "A hsiftac desu ,wir SU",
         "Löwe, Löwe",
         "So, so",
+        "A bar ereh",
     ]
 
 
@@ -495,6 +499,7 @@ def test_terms_of_the_glossary_and_what_to_keep():
     [
         ({"keep": ["("]}, r"`keep\[0\]` must be a regular expression"),
         ({"glossary": {"": "x"}}, "`glossary` must have no empty term"),
+        ({"glossary": {" \x01": "x"}}, "no empty term. Received: 'x' for"),
         (
             {"keep": ["a"], "placeholders": False},
             "`keep` and `glossary` need a model that carries signs over",
