@@ -1,8 +1,9 @@
 # Each sets up what it needs; begin with `make demo` or `make test`.
 PYTHON ?= python3
 VENV ?= .venv
-# Each file's tests stay together, as they share what is made for them.
-PARALLEL ?= --numprocesses auto --maxprocesses 4 --dist loadfile --durations 10
+# Each takes a row of tests, as these share what is made for them, and, when it
+# has none left, the end of another's row.
+PARALLEL ?= --numprocesses auto --maxprocesses 4 --dist worksteal --durations 10
 # The workers share the cores; with more threads each, they are slower.
 TEST = OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 \
 	$(VENV)/bin/python -m pytest $(PARALLEL)
@@ -28,12 +29,11 @@ test-oldest:
 
 test-all: test test-rest
 
-# Long cases, slow runs (the demo, notebooks, runs killed, machines lost; each
-# test on its own, as a file of them would take one process very long), and the
-# other backends.
+# Long cases, slow runs (the demo, notebooks, runs killed, machines lost), and
+# the other backends.
 test-rest: $(VENV)/.test test-backends
 	$(TEST) -m large $(BACKENDS:%=--ignore %)
-	$(TEST) -m slow --dist worksteal $(BACKENDS:%=--ignore %)
+	$(TEST) -m slow $(BACKENDS:%=--ignore %)
 
 # One case of each test, as JAX compiles each shape of each operation; for it
 # whole models are left to the last line, which takes two minutes and not ten.
@@ -42,8 +42,8 @@ test-backends: $(VENV)/.test $(VENV)/.backends
 		tests/ops tests/layers tests/training tests/models
 	KERAS_BACKEND=jax $(TEST) --first-case \
 		tests/ops tests/layers
-	KERAS_BACKEND=torch $(TEST) -m large --dist worksteal $(SWITCHES)
-	KERAS_BACKEND=jax $(TEST) -m large --dist worksteal $(SWITCHES)
+	KERAS_BACKEND=torch $(TEST) -m large $(SWITCHES)
+	KERAS_BACKEND=jax $(TEST) -m large $(SWITCHES)
 	$(TEST) -m "" $(BACKENDS)
 
 # How much load the server handles, and at what cost; quarter of an hour.

@@ -1,5 +1,6 @@
 """Fixtures that the tests of every package share."""
 
+import fcntl
 import gc
 import json
 import os
@@ -152,16 +153,44 @@ def run_python():
 
 
 @pytest.fixture(scope="session")
-def several(tmp_path_factory):
+def made_once(request, tmp_path_factory):
+    """`made_once(name, make)`: a folder that `make(folder)` has filled.
+
+    The first worker that asks for a name makes it for all workers, and others
+    wait; so nothing in it may be changed.
+    """
+    shared = tmp_path_factory.getbasetemp()
+    # Each of pytest-xdist's workers has a folder in that of the whole run.
+    if hasattr(request.config, "workerinput"):
+        shared = shared.parent
+
+    def made_once(name, make):
+        folder = shared / name
+        with open(shared / f"{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.exists():
+                new = tmp_path_factory.mktemp(name)
+                make(new)
+                new.rename(folder)
+        return folder
+
+    return made_once
+
+
+@pytest.fixture(scope="session")
+def several(made_once):
     """Folder of the models `a`, `b`, `c`, and `stranger`; not to be changed.
 
     `stranger` has as many pieces as the others, but other ones.
     """
+    return made_once("several", make_several)
+
+
+def make_several(folder):
     import relative_attention as ra
     from tests.small_models import make_model
     from tests.small_models import train_vocabulary
 
-    folder = tmp_path_factory.mktemp("several")
     vocabulary = train_vocabulary(281)
     other = train_vocabulary(281, words="ein zwei drei vier fünf rot".split())
     assert len(other) == len(vocabulary)
@@ -180,7 +209,6 @@ def several(tmp_path_factory):
             max_extra_length=4,
         )
         ra.save_translator(translator, folder / name)
-    return folder
 
 
 @pytest.fixture(scope="session")

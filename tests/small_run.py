@@ -44,13 +44,12 @@ RECIPE = {
 
 
 @pytest.fixture(scope="session")
-def corpus(tmp_path_factory):
+def corpus(made_once):
     """Folder with train, validation and test in English and German."""
-    folder = tmp_path_factory.mktemp("corpus")
-    ra.write_spoken_numbers(
-        folder, train_pairs=300, validation_pairs=10, test_pairs=20
+    sizes = {"train_pairs": 300, "validation_pairs": 10, "test_pairs": 20}
+    return made_once(
+        "corpus", lambda folder: ra.write_spoken_numbers(folder, **sizes)
     )
-    return folder
 
 
 @pytest.fixture
@@ -66,11 +65,14 @@ def recipe_file(tmp_path):
 
 
 @pytest.fixture(scope="session")
-def trained(corpus, tmp_path_factory):
+def trained(corpus, made_once):
     """Folder of a finished run; not to be changed."""
-    output = tmp_path_factory.mktemp("trained") / "run"
-    ra.train(ra.Recipe.from_mapping(RECIPE), output, data_directory=corpus)
-    return output
+    recipe = ra.Recipe.from_mapping(RECIPE)
+    folder = made_once(
+        "trained",
+        lambda folder: ra.train(recipe, folder / "run", data_directory=corpus),
+    )
+    return folder / "run"
 
 
 @pytest.fixture

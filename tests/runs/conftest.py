@@ -103,11 +103,13 @@ def quickly(recipe, corpus):
 
 
 @pytest.fixture(scope="session")
-def quick_run(corpus, tmp_path_factory):
+def quick_run(corpus, made_once):
     """Folder of a finished quick run; not to be changed."""
-    output = tmp_path_factory.mktemp("quick") / "run"
-    train_quickly(ra.Recipe.from_mapping(RECIPE), output, corpus)
-    return output
+    recipe = ra.Recipe.from_mapping(RECIPE)
+    folder = made_once(
+        "quick", lambda folder: train_quickly(recipe, folder / "run", corpus)
+    )
+    return folder / "run"
 
 
 @pytest.fixture

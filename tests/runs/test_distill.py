@@ -417,9 +417,9 @@ def test_invalid_distillation_is_refused_before_any_work(
 
 
 def test_folder_of_a_teacher_or_of_another_run_is_refused(
-    distill, both, quick_run, no_translating
+    distill, both, copy, no_translating
 ):
-    before = snapshot(both[0]), snapshot(quick_run)
+    before = snapshot(both[0]), snapshot(copy)
     for arguments in (
         {"overwrite": True},
         {"teachers": both[1:], "backward": both[:1]},
@@ -427,5 +427,5 @@ def test_folder_of_a_teacher_or_of_another_run_is_refused(
         with pytest.raises(ra.InputError, match="folder of the student"):
             distill(both[0], **arguments)
     with pytest.raises(ra.InputError, match="`data.source` 'train.en'"):
-        distill(quick_run)
-    assert (snapshot(both[0]), snapshot(quick_run)) == before
+        distill(copy)
+    assert (snapshot(both[0]), snapshot(copy)) == before

@@ -154,13 +154,13 @@ def test_old_run_is_kept_when_the_recipe_is_invalid(quickly, copy, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_folder_of_another_run_is_refused(quick_run, quickly):
-    before = snapshot(quick_run)
+def test_folder_of_another_run_is_refused(copy, quickly):
+    before = snapshot(copy)
     with pytest.raises(ra.InputError, match="--resume.*--overwrite"):
-        quickly(quick_run)
+        quickly(copy)
     with pytest.raises(ra.InputError, match="`training.seed` 1, now it is 2"):
-        quickly(quick_run, "training.seed=2", resume=True)
-    assert snapshot(quick_run) == before
+        quickly(copy, "training.seed=2", resume=True)
+    assert snapshot(copy) == before
 
 
 def test_run_with_other_updates_is_refused(quickly, copy):
