@@ -59,6 +59,7 @@ def test_help_fits_the_terminal_and_its_examples_run(capsys, monkeypatch):
 # === Backends and packages ===
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("variables", "message"),
     [

@@ -114,9 +114,9 @@ def set_a_dtype_policy(model):
     "change, is_ensemble",
     [
         (enable_lora, False),
-        (quantize, True),
         pytest.param(enable_lora, True, marks=pytest.mark.large),
         pytest.param(quantize, False, marks=pytest.mark.large),
+        pytest.param(quantize, True, marks=pytest.mark.large),
         pytest.param(set_a_dtype_policy, False, marks=pytest.mark.large),
         pytest.param(set_a_dtype_policy, True, marks=pytest.mark.large),
     ],

@@ -4,10 +4,14 @@ import importlib
 import json
 import sys
 
+import numpy as np
 import pytest
 import yaml
 
 import relative_attention as ra
+from tests.small_models import SOURCES
+from tests.small_models import id_batches
+from tests.small_models import make_translator
 from tests.small_run import RECIPE
 
 MODULE = """
@@ -50,16 +54,38 @@ LINES = ["one two three", "seven"]
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch, corpus):
+def module(elsewhere, monkeypatch):
+    """The working directory has the module, which can be imported."""
+    (elsewhere / f"{NAME}.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(elsewhere)
+    yield elsewhere
+    sys.modules.pop(NAME, None)
+
+
+def test_model_is_loaded_with_its_module(module):
+    importlib.import_module(NAME)
+    translator = make_translator(position_encoding=ENCODING)
+    ra.save_translator(translator, "model")
+    ((inputs, _),) = id_batches(translator, len(SOURCES))
+    expected = np.array(translator.model(inputs))
+    # As in a process that has not imported it.
+    del sys.modules[NAME]
+    with pytest.raises(ra.InputError, match=f"needs the module {NAME}"):
+        ra.load_translator("model")
+    model = ra.load_translator("model", module=NAME).model
+    encoding = model.encoder_blocks[0].self_attention.position_encoding
+    assert encoding.scale == 2
+    np.testing.assert_array_equal(model(inputs), expected)
+
+
+@pytest.fixture
+def folder(module, corpus):
     """The working directory, with the module and a run of a recipe."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / f"{NAME}.py").write_text(MODULE)
     model = {**RECIPE["model"], "position_encoding": ENCODING}
     training = {**RECIPE["training"], "steps": 1}
     recipe = {**RECIPE, "model": model, "training": training}
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(recipe))
+    (module / "mine.yaml").write_text(yaml.safe_dump(recipe))
     # A file that names a module does not import it.
-    monkeypatch.syspath_prepend(tmp_path)
     for load, argument in (
         (ra.find_recipe, "mine.yaml"),
         (
@@ -72,14 +98,14 @@ def folder(tmp_path, monkeypatch, corpus):
     importlib.import_module(NAME)
     ra.train(
         ra.find_recipe("mine.yaml"),
-        tmp_path / "run",
+        module / "run",
         data_directory=corpus,
         report=lambda line: None,
     )
-    yield tmp_path
-    sys.modules.pop(NAME, None)
+    return module
 
 
+@pytest.mark.large
 def test_own_encoding_is_loaded_with_its_module(folder, run_python):
     translator = ra.load_translator("run")
     block = translator.model.encoder_blocks[0]

@@ -12,10 +12,15 @@ from relative_attention.text.form import clean_text
 from tests.small_models import CLEAN
 from tests.small_models import FORMS
 
-CHARACTERS = [chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000]
-# Of newer versions of Unicode one side may know a letter that the other does
-# not, and no version composes a character that has none of its own.
-ASSIGNED = [c for c in CHARACTERS if unicodedata.category(c) != "Cn"]
+
+@pytest.fixture(
+    params=[0x10000, pytest.param(0x110000, marks=pytest.mark.large)],
+    ids=["basic", "all"],
+)
+def characters(request):
+    """All characters, or those of the basic plane, a 17th of them."""
+    codes = range(request.param)
+    return [chr(code) for code in codes if not 0xD800 <= code < 0xE000]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -44,12 +49,12 @@ def test_signs_stay_only_where_the_package_put_them():
     )
 
 
-def test_blanks_are_unified_and_control_characters_removed():
-    cleaned = {c: ra.clean_text(f"a{c}b") for c in CHARACTERS}
+def test_blanks_are_unified_and_control_characters_removed(characters):
+    cleaned = {c: ra.clean_text(f"a{c}b") for c in characters}
     blanks = {c for c, text in cleaned.items() if text == "a b"}
-    assert blanks == {c for c in CHARACTERS if c.isspace()} | {"\u2581"}
+    assert blanks == {c for c in characters if c.isspace()} | {"\u2581"}
     removed = {c for c, text in cleaned.items() if text == "ab"}
-    controls = {c for c in CHARACTERS if unicodedata.category(c) == "Cc"}
+    controls = {c for c in characters if unicodedata.category(c) == "Cc"}
     assert removed == (controls - blanks) | set("\u00ad\u200b\u2060\ufeff")
 
 
@@ -74,24 +79,27 @@ def test_runs_of_combining_marks_are_bounded(monkeypatch):
 
 
 @pytest.mark.only_on("tensorflow", reason="the graph is TensorFlow's")
-def test_graph_cleans_text_the_same_way():
+def test_graph_cleans_text_the_same_way(characters):
     import tensorflow as tf
 
     from relative_attention.text.form import clean_text_in_graph
 
     rng = random.Random(7)
-    decomposed = [unicodedata.normalize("NFD", c) for c in ASSIGNED]
-    decomposed = [d for c, d in zip(ASSIGNED, decomposed) if c != d]
-    marks = [c for c in ASSIGNED if unicodedata.combining(c)]
+    # Of newer versions of Unicode one side may know a letter that the other
+    # does not, and no version composes a character that has none of its own.
+    assigned = [c for c in characters if unicodedata.category(c) != "Cn"]
+    decomposed = [unicodedata.normalize("NFD", c) for c in assigned]
+    decomposed = [d for c, d in zip(assigned, decomposed) if c != d]
+    marks = [c for c in assigned if unicodedata.combining(c)]
     pool = [*decomposed, *marks * 4, *map(chr, range(0x250))]
     pool += [*"a e b ", *map(chr, range(0x1100, 0x1200))]
     pool += [*map(chr, range(0x2000, 0x2100))] * 4
     texts = [
-        *(f"a{c}b" for c in CHARACTERS),
+        *(f"a{c}b" for c in characters),
         *decomposed,
         # Marks are sorted, and composed where they then stand side by side.
         *(f"a\u0323{c}\u0301" for c in marks),
-        *("".join(rng.choices(pool, k=12)) for _ in range(20_000)),
+        *("".join(rng.choices(pool, k=12)) for _ in characters[::50]),
         *(f"e{mark * 40}!" for mark in ("\u0301", "\u0301\u0323", "\u0344")),
     ]
     graph = tf.function(clean_text_in_graph)

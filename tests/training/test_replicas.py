@@ -18,8 +18,9 @@ pytestmark = pytest.mark.only_on(
     "tensorflow", reason="a process of its own for each backend"
 )
 
-# As few as every change can run. On JAX each shape of each model is compiled.
-BRIEF = [
+# Each process takes a minute or more, and on JAX each shape of each model is
+# compiled; so there are two of each.
+FIRST = [
     "test_token_batches",
     "test_nonfinite_update_is_skipped_on_all[float32]",
     "test_replicas_drop_different_elements",
@@ -30,7 +31,7 @@ OF_ARRAYS = [
     "test_loss_over_rows",
     "test_arrays_that_cannot_be_shared_are_refused",
 ]
-MORE = [
+SECOND = [
     "test_parts",
     "test_transformer",
     "test_clipped_float16",
@@ -39,18 +40,14 @@ MORE = [
 ]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(
     "backend, names",
     [
-        pytest.param("tensorflow", [*BRIEF, "test_option_is_refused"]),
-        *(
-            pytest.param(*case, marks=pytest.mark.large)
-            for case in (
-                ("tensorflow", [*MORE, "test_task"]),
-                ("jax", [*BRIEF, *OF_ARRAYS]),
-                ("jax", MORE),
-            )
-        ),
+        ("tensorflow", [*FIRST, "test_option_is_refused"]),
+        ("tensorflow", [*SECOND, "test_task"]),
+        ("jax", [*FIRST, *OF_ARRAYS]),
+        ("jax", SECOND),
     ],
     ids=["tensorflow", "tensorflow-more", "jax", "jax-more"],
 )
