@@ -44,7 +44,7 @@ def main() -> None:
             browser = playwright.chromium.launch(
                 executable_path=shutil.which("chromium"), args=["--no-sandbox"]
             )
-            page = browser.new_page(viewport={"width": 1000, "height": 700})
+            page = browser.new_page(viewport={"width": 1000, "height": 1240})
             page.goto(found[0])
             _use(page)
             PICTURE.parent.mkdir(exist_ok=True)
