@@ -29,6 +29,9 @@ DATA = pathlib.Path(os.environ.get("RELATIVE_ATTENTION_DATA", SHARED / "data"))
 # `export_ctranslate2`. It reads this when it is loaded.
 os.environ.setdefault("CT2_USE_MKL", "1")
 
+# Imports make a million objects that stay; see `pytest_collection_finish`.
+gc.disable()
+
 # A shell starts what runs in the background with this signal ignored, and so
 # would be the processes that tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -58,6 +61,7 @@ def pytest_collection_modifyitems(config, items):
 def pytest_collection_finish(session):
     """Look for garbage rarely, and not among what the imports made."""
     gc.freeze()
+    gc.enable()
     gc.set_threshold(700, 10, 1000)
 
 
