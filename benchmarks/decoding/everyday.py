@@ -87,7 +87,7 @@ _MORE_PIECES = 10
 _FINAL_MARK = re.compile(r"\s*[.!?…]+$")
 # Also with the blanks that French has inside.
 _QUOTATION_MARKS = re.compile(r'["„“”‹›]|«\s*|\s*»')
-_MARKUP = re.compile(r"</?b>|^[#>*-] |\*\*")
+_MARKUP = re.compile(r"</?b>|^[#>*-] |\*\*|[()]")
 _RULES = ("split_sentences", "usual_case", "placeholders")
 
 Change = Callable[[str], str]
@@ -137,6 +137,7 @@ _CHANGES: dict[str, tuple[Change, Change]] = {
     "Title Case": (str.title, str),
     "a word in tags": (_around_a_word("<b>", "</b>"), _without_markup),
     "a word in bold": (_around_a_word("**", "**"), _without_markup),
+    "a word in brackets": (_around_a_word("(", ")"), _without_markup),
     "heading": (lambda line: f"# {line}", _without_markup),
     "item of a list": (lambda line: f"- {line}", _without_markup),
 }

@@ -71,9 +71,9 @@ _ENDS = (
 )
 _TAG = re.compile(r"<!--.{0,2000}?-->|</?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>")
 _ENTITY = re.compile(r"&(?:[A-Za-z]\w{1,31}|#\d{1,7}|#x[\dA-Fa-f]{1,6});")
-# Of Markdown: code, and the address of a link.
 # Of lists of tasks.
 _CHECK_BOX = re.compile(r"\[[ xX]\]")
+# Of Markdown: code, and the address of a link.
 _CODE_SPAN = re.compile(r"``[^`]+``|`[^`]+`")
 _LINK_END = re.compile(r"\]\([^\s()]+\)")
 _ADDRESS = re.compile(
@@ -110,9 +110,17 @@ _CODE = re.compile(
     r"[A-Za-z0-9_]+(?:[./-](?![a-z]{3})[A-Za-z0-9_]+)*"
     r"(?![^\W_]|-[a-z\u00c0-\u024f])"
 )
+_UNIT = re.compile(
+    r"\u00b0(?:[CFK](?![^\W_]))?"
+    r"|(?<![^\W_])[^\W\d_]{1,3}/[^\W\d_](?![^\W_])"
+)
+# Without blanks.
+_DASH = re.compile(r"(?<=[^\W\d_])[\u2013\u2014](?=[^\W\d_])")
 # A run of letters and of what belongs to them, or any other character.
 _WORD = re.compile(r"[^\W\d_]+")
 _EMOJI_JOINERS = "\u200d\ufe0e\ufe0f\u20e3"
+# Marks that are neither punctuation of sentences nor symbols of Unicode.
+_KEPT_MARKS = "#&()*/@[\\]_{}\u00a7\u2022"
 
 
 def _amounts(group: str, decimal: str) -> re.Pattern[str]:
@@ -297,7 +305,7 @@ class Placeholders:
             else:
                 for place, char in enumerate(characters, start):
                     if not char.isspace() and (
-                        _is_emoji(char) or not self._is_known(char)
+                        _is_kept_mark(char) or not self._is_known(char)
                     ):
                         yield place, place + 1, char.isalnum()
             start += length
@@ -319,6 +327,8 @@ _KINDS = (
     (_ADDRESS, True, ""),
     (_NAMED_FIELD, True, ""),
     (_FIELD, True, "field"),
+    (_UNIT, True, ""),
+    (_DASH, False, ""),
 )
 
 
@@ -351,11 +361,15 @@ def _is_of_word(character: str) -> bool:
     return unicodedata.category(character)[0] in "LM" or character in "\u200c"
 
 
-def _is_emoji(character: str) -> bool:
-    """Returns whether a character is a picture or belongs to one."""
-    return character in _EMOJI_JOINERS or (
-        character >= "\u2190"
-        and unicodedata.category(character) in ("So", "Sk")
+def _is_kept_mark(character: str) -> bool:
+    """Returns whether a character is no punctuation of sentences.
+
+    A model has seen few of them, even where the vocabulary has a piece.
+    """
+    return (
+        character in _KEPT_MARKS
+        or character in _EMOJI_JOINERS
+        or unicodedata.category(character)[0] == "S"
     )
 
 

@@ -181,7 +181,7 @@ def test_everyday_measures_what_a_translator_changes(
         assert in_place["value"] == pytest.approx(1)
         for row in rows["share of BLEU"]:
             assert row["value"] == pytest.approx(1), row["kind"]
-    assert len(rows["share of BLEU"]) == 10 and len(rows["the same"]) == 8
+    assert len(rows["share of BLEU"]) == 11 and len(rows["the same"]) == 8
     assert {row["value"] for row in rows["the same"]} == {same}
     assert len(rows["copied"]) == 15
     for row in rows["copied"]:

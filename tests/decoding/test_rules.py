@@ -274,7 +274,7 @@ def test_words_that_usually_begin_with_a_capital_keep_it(with_names):
     [
         ("der zug kommt.", "der Zug kommt."),
         ("Der zug kommt.", "Der zug kommt."),
-        ("i saw (tom)!", "I saw (Tom)!"),
+        ('i saw "tom"!', 'I saw "Tom"!'),
         # Two pieces of two letters, as of a script it has not seen.
         ("da is here.", "da is here."),
         ("Tell Tom To Go!", "Tell Tom to go!"),
@@ -352,7 +352,7 @@ def test_turkish_capitals_keep_their_dots():
             "tI si mk5 ot eht ts12",
         ),
         ("a 20-year-old dog", "a 20-year-old dog", "a dlo-raey-02 god"),
-        ("So good.night and/or day", "So good.night and/or day", None),
+        ("So good.night and I go", "So good.night and I go", None),
         # Tags, entities, fields.
         ("The <b>dog</b> is", "The [1] dog [2] is", "ehT <b>god</b> si"),
         ("Salt &amp; bread", "Salt [1] bread", "tlaS &amp; daerb"),
@@ -365,6 +365,14 @@ def test_turkish_capitals_keep_their_dots():
         ("It is $1,000.50 now", "It is [1] now", "tI si $1.000,50 won"),
         ("On 12/05/2024 at 10:30 go", "On [1] at [2] go", None),
         ("I saw 12 cats", "I saw 12 cats", "I was 21 stac"),
+        # Marks that are no punctuation of sentences, with a piece or without.
+        ("Ann (so I go) is in", "Ann [1] so I go [2] is in", None),
+        ("Milk and/or bread", "Milk and [1] or bread", "kliM dna/ro daerb"),
+        ("It is 20 \u00b0C now", "It is 20 [1] now", "tI si 02 \u00b0C won"),
+        ("Go 80 km/h now", "Go 80 [1] now", "oG 08 km/h won"),
+        ("Ann\u2014so bad\u2014is", "Ann [1] so bad [2] is", None),
+        # Punctuation.
+        ("So; is - it: good", "So; is - it: good", ";oS si - :ti doog"),
         # Marks without a piece, emoji, other scripts.
         ("Name | City", "Name [1] City", "emaN | ytiC"),
         ("I \U0001f642 you", "I [1] you", "I \U0001f642 uoy"),
