@@ -234,7 +234,7 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
             bias_regularizer=self.bias_regularizer,
             kernel_constraint=self.kernel_constraint,
             bias_constraint=self.bias_constraint,
-            **self.sublayer_arguments(name),
+            **self._sublayer_arguments(name),
         )
 
     def _queries(self, inputs: Tensor) -> Tensor:

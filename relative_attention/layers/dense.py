@@ -99,7 +99,7 @@ class SublayerMaker(keras.layers.Layer):
                     ) from error
                 raise
 
-    def sublayer_arguments(self, name: str) -> dict[str, Any]:
+    def _sublayer_arguments(self, name: str) -> dict[str, Any]:
         """Returns the arguments of a sublayer that tell its dtypes.
 
         Args:
@@ -218,7 +218,7 @@ class FeedForward(SublayerMaker):
         self.intermediate_dense = keras.layers.Dense(
             self.intermediate_dim,
             activation="relu",
-            **self.sublayer_arguments("intermediate"),
+            **self._sublayer_arguments("intermediate"),
         )
         self.dropout_layer = Dropout(
             self.dropout, seed=seed, dtype=self.dtype_policy
@@ -229,7 +229,7 @@ class FeedForward(SublayerMaker):
         hidden_dim = self.input_spec.axes[-1]
         self.intermediate_dense.build((None, hidden_dim))
         self.output_dense = keras.layers.Dense(
-            hidden_dim, **self.sublayer_arguments("output")
+            hidden_dim, **self._sublayer_arguments("output")
         )
         self.output_dense.build((None, self.intermediate_dim))
 
