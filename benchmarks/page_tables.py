@@ -105,10 +105,13 @@ def _positions_of(config: TransformerConfig) -> str:
 
 
 def card_table(name: str) -> str:
-    """Returns BLEU of a model's texts, with signatures, for its card."""
+    """Returns BLEU of a model's texts, then signatures, for its card.
+
+    They are not in the table, which would be too wide for a phone.
+    """
     results = zoo_results(name)
     scores = results.get("scores_of_weights") or results["scores"]
-    cells = []
+    cells, signatures = [], []
     for kind, key in (
         ("cased, detokenized", "bleu"),
         ("lowercased, Moses' tokenizer", "bleu_moses_lowercased"),
@@ -118,12 +121,12 @@ def card_table(name: str) -> str:
         )
         if key == "bleu" and name in zoo_models():
             test = f"**{test}**"
-        signature = scores["test"][f"{key}_signature"].replace("|", "\\|")
-        cells.append([kind, f"`{signature}`", test, validation])
+        cells.append([kind, test, validation])
+        signatures.append(f"- {kind}: `{scores['test'][f'{key}_signature']}`")
     file = find_recipe(name).data.test_source or ""
     text = f"`{pathlib.Path(file).stem}`" if "flickr" in file else "test text"
-    header = ["BLEU", "signature", text, "validation text"]
-    return markdown_table(header, cells, texts=2)
+    table = markdown_table(["BLEU", text, "validation text"], cells)
+    return "\n".join([table, "", *signatures])
 
 
 def positions_gain_table() -> str:
@@ -245,33 +248,37 @@ def scores_table() -> str:
     return markdown_table(header, cells, texts=2)
 
 
+# Groups of rows; BLEU of the text itself is in the table of scores.
 _SHOWN = {
-    "BLEU": "BLEU of the test text",
-    "share of BLEU": "BLEU of changed lines over that of the lines",
-    "the same": "translations that stay the same",
-    "copied": "things that stay, numbers with the separators of the target",
-    "marks": "lines with marks that keep them",
-    "translated": "words and greetings alone that are translated",
-    "runaway": "outputs that run away, of 80 odd inputs",
-    "endless": "outputs without an end, of 80 odd inputs",
+    "share of BLEU": "BLEU of changed lines, over that of the lines",
+    "the same": "same translation with other blanks and line ends",
+    "copied": "things that stay",
+    "marks": "marks around a line that stay",
+    "translated": "alone, and translated",
+    "runaway": "endless repetition, of 80 odd inputs",
+    "endless": "endless repetition, of 80 odd inputs",
 }
 
 
 def everyday_card(result: Result) -> str:
-    """Returns how a model holds for what people type, a row each."""
+    """Returns how a model does on what people type, in narrow rows."""
     cells = []
     for what, shown in _SHOWN.items():
-        values = [
-            str(row["value"])
-            if what in ("endless", "runaway")
-            else f"{row['kind']} {row['value']:.2f}"
+        rows = [
+            row
             for row in result.rows
             # Few English lines have an accent to decompose.
             if row["what"] == what and row["lines"]
         ]
-        if values:
-            cells.append([shown, ", ".join(values)])
-    return markdown_table(["of what people type", "share"], cells, texts=2)
+        if what in ("runaway", "endless"):
+            cells += [[f"**{shown}**", str(row["value"])] for row in rows]
+        elif what in ("the same", "marks") and rows:
+            least = min(row["value"] for row in rows)
+            cells.append([f"**{shown}**", f"{least:.2f}"])
+        elif rows:
+            cells.append([f"**{shown}**", ""])
+            cells += [[row["kind"], f"{row['value']:.2f}"] for row in rows]
+    return markdown_table(["everyday input", "share"], cells)
 
 
 # === The paper's models ===
@@ -441,6 +448,17 @@ def engine_over_keras(key: str) -> Callable[[Result], str]:
     return over
 
 
+def sentences_per_second(result: Result) -> str:
+    """Returns how many sentences this package translates with four beams."""
+    (row,) = (
+        row
+        for row in result.rows
+        if (row["engine"], row["num_beams"], row["batch_size"])
+        == (_OURS, 4, 32)
+    )
+    return f"{median(row['sentences_per_second']):.0f}"
+
+
 def over_peer(key: str, ours: str) -> Callable[[Result], str]:
     """Returns what reads an engine's speed over the peer's, all cases."""
     return lambda result: _range(
@@ -516,6 +534,7 @@ FIGURES: dict[str, _Figure] = {
         f"engine_{key}": (engine_over_keras(key), ["first_translation"])
         for key in ("processor_seconds", "peak_mb")
     },
+    "sentences_per_second": (sentences_per_second, ["translation_speed"]),
     "training_over_opennmt_tf": (
         over_peer("ratio_to_peer", "relative, float32"),
         ["training_speed"],

@@ -42,8 +42,8 @@ def test_weights_rounded_to_float16_score_as_those_of_the_run(name):
 @pytest.mark.parametrize(
     "path", MODELS.glob("*/earlier_results.json"), ids=lambda p: p.parent.name
 )
-def test_card_has_the_scores_of_earlier_stages(path):
-    card = (path.parent / "README.md").read_text("utf-8")
+def test_training_has_the_scores_of_earlier_stages(path):
+    card = (path.parent / "TRAINING.md").read_text("utf-8")
     content = json.loads(path.read_text("utf-8"))
     for run in content["runs"].values():
         for part in ("validation", "test"):
