@@ -140,9 +140,8 @@ def beam_search(
             Defaults to `None`, no prefix.
         return_attention: bool. Also return the cross-attention scores.
             Defaults to `False`.
-        no_repeat_ngram: int. No translation has the same so many tokens in a
-            row twice, except in its prefix. Defaults to `0`, which allows
-            repeats.
+        no_repeat_ngram: int. No translation repeats a sequence of this many
+            tokens, except in its prefix. Defaults to `0`, which allows repeats.
 
     Returns:
         Dict of `"token_ids"`, int32 `(B, num_results, T)`, best first, each

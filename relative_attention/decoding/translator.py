@@ -76,8 +76,8 @@ class DecodingSection:
     any. `null`: training sets it to the length that 999 of 1,000 source rows do
     not exceed, joined lines included."""
     no_repeat_ngram: int = key(0, at_least=0, at_most=100, may_change=True)
-    """No translation has the same so many tokens in a row twice; `0` allows
-    it."""
+    """No translation repeats a sequence of this many tokens; `0` allows
+    repeats."""
     source_language: str | None = key(None, is_language=True, may_change=True)
     """Language code of the source, such as `en`. `null`: training sets it to
     `data.source_language`, or to the ending of `data.source`. Without it,

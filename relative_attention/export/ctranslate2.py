@@ -86,7 +86,7 @@ def export_ctranslate2(
     To translate with CTranslate2 from this package, no export is needed: see
     `engine` of `load_translator`.
 
-    Neither this package nor Keras is needed then: `ctranslate2` and
+    What is written needs neither this package nor Keras: `ctranslate2` and
     `sentencepiece` translate lines with it. The lines must be in the form of
     `clean_text`, unless the vocabulary keeps exact text.
 

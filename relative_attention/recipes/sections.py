@@ -129,8 +129,8 @@ class TrainingSection:
     epochs: int | None = key(None, at_least=1, may_change=True)
     """Passes over the corpus."""
     minutes: float | None = key(None, is_positive=True, may_change=True)
-    """Time limit of training, to which it keeps within an update: it stops,
-    validates and saves; `null` for none."""
+    """Time limit of training: the run ends after the update in which the limit
+    passes, validates and saves; `null` for none."""
     devices: int | str = key(
         "all", at_least=1, at_most=1024, choices=("all",), may_change=True
     )
@@ -196,8 +196,9 @@ class TrainingSection:
     precision: str = key("auto", choices=PRECISIONS)
     """Dtype policy of training."""
     on_nonfinite: str = key("stop", choices=("stop", "skip"), may_change=True)
-    """What to do if the loss or gradient of an update is not finite, which is
-    never applied: `stop` the run within 16 updates, or only `skip` it."""
+    """What to do if the loss or gradient of an update is not finite. Such an
+    update is never applied: `stop` ends the run within 16 updates, `skip`
+    continues."""
     save_every: int | None = key(None, at_least=1, may_change=True)
     """Updates between two checkpoints, besides one at each validation; `null`
     for those alone."""

@@ -79,8 +79,8 @@ def load_translator(
     `XDG_CACHE_HOME` or `~/.cache`); when it has changed, it is converted again.
     The search is `beam_search` with these differences:
 
-     - With a length penalty, a search ends when one hypothesis more has ended
-       than it has beams, where `beam_search` continues while a beam may still
+     - With a length penalty, a search ends when more hypotheses have ended
+       than there are beams. `beam_search` continues while a beam may still
        score higher. Greedy search finds the same.
      - With `min_length`, beams are compared as if an end that is too early
        had no probability. The scores of what is found are the same.
@@ -113,8 +113,8 @@ def load_translator(
         **decoding: Arguments of `Translator` that override the recipe's.
 
     Returns:
-        A `Translator`; its `model` is the `Transformer`, or the `Ensemble` if
-        there are several, or of an engine what searches with it.
+        A `Translator`. Its `model` is a `Transformer`; of several models, an
+        `Ensemble`; with an engine, what searches with the engine.
 
     Raises:
         InputError: if a file is missing, damaged or does not fit the others,
