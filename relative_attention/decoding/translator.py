@@ -96,8 +96,8 @@ class DecodingSection:
     without these. Training with `data.variants` sets it."""
     placeholders: bool = key(False, may_change=True)
     """Whether `translate` and `serve` put signs in the place of what must not
-    be translated: addresses, tags, numbers with separators, marks without a
-    piece. The model must be trained to carry signs over; training with
+    be translated: addresses, tags, numbers with separators, brackets and
+    symbols. The model must be trained to carry signs over; training with
     `data.variants` sets it."""
 
     def __post_init__(self) -> None:
