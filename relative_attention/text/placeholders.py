@@ -114,8 +114,10 @@ _UNIT = re.compile(
     r"\u00b0(?:[CFK](?![^\W_]))?"
     r"|(?<![^\W_])[^\W\d_]{1,3}/[^\W\d_](?![^\W_])"
 )
-# Without blanks.
-_DASH = re.compile(r"(?<=[^\W\d_])[\u2013\u2014](?=[^\W\d_])")
+# Before an item of a list or what someone says, or without blanks.
+_DASH = re.compile(
+    r"(?m:^)[-\u2013\u2014](?= )|(?<=[^\W\d_])[\u2013\u2014](?=[^\W\d_])"
+)
 # A run of letters and of what belongs to them, or any other character.
 _WORD = re.compile(r"[^\W\d_]+")
 _EMOJI_JOINERS = "\u200d\ufe0e\ufe0f\u20e3"
@@ -298,9 +300,9 @@ class Placeholders:
             length = len(characters := list(run))
             letters = [c for c in characters if c.isalpha()]
             if is_letter and letters:
-                # A word is one to translate if half of its letters are known:
+                # A word is one to translate if most of its letters are known:
                 # a vocabulary may have a letter or two of another script.
-                if 2 * sum(map(self._is_known, letters)) < len(letters):
+                if 2 * sum(map(self._is_known, letters)) <= len(letters):
                     yield start, start + length, True
             else:
                 for place, char in enumerate(characters, start):

@@ -381,16 +381,17 @@ def test_turkish_capitals_keep_their_dots():
             "In [1] now",
             "nI \u041c\u0438\u0440 won",
         ),
-        # With one letter that has a piece, in some other word.
+        # With two letters of four that have a piece, in some other word.
         (
-            "In \u041c\u0438\u0440a now",
+            "In \u0438\u0440aa now",
             "In [1] now",
-            "nI \u041c\u0438\u0440a won",
+            "nI \u0438\u0440aa won",
         ),
         # A letter without a piece in a word of others.
         ("Ask Dvo\u0159ak now", "Ask Dvo\u0159ak now", "ksA ka\u0159ovD won"),
         # What is around a sentence is cut off.
         ("* Buy milk", "Buy milk", "* yuB klim"),
+        ("- Buy milk", "Buy milk", "- yuB klim"),
         ("[x] Buy milk", "Buy milk", "[x] yuB klim"),
         ("<p>Go on.</p>", "Go on.", "<p>oG .no</p>"),
         ("# Go \U0001f642", "Go", "# oG \U0001f642"),
