@@ -63,7 +63,7 @@ def _use(page: Page) -> None:
     expect(page.locator("#target .sentence")).to_have_count(2)
     page.get_by_role("textbox", name="Compare").fill(REFERENCE)
     expect(page.locator("#bleu")).to_contain_text("BLEU")
-    page.locator("#target p").first.locator(".word").nth(3).click()
+    page.locator("#target p").first.locator(".word").nth(4).click()
     expect(page.locator("#alternatives-list li").first).to_be_visible()
 
 
