@@ -33,8 +33,7 @@ test-all: test test-rest
 # Long cases, slow runs (the demo, notebooks, runs killed, machines lost), and
 # the other backends.
 test-rest: $(VENV)/.test test-backends
-	$(TEST) -m large $(BACKENDS:%=--ignore %)
-	$(TEST) -m slow $(BACKENDS:%=--ignore %)
+	$(TEST) -m "large or slow" $(BACKENDS:%=--ignore %)
 
 # One case of each test, as JAX compiles each shape of each operation; for it
 # whole models are left to the last line, which takes two minutes and not ten.
