@@ -198,10 +198,8 @@ def test_beam_search_equals_tensor2tensor(load, name, has_four):
         )
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param("D_base", marks=pytest.mark.large), "D_relative"],
-)
+@pytest.mark.large
+@pytest.mark.parametrize("name", ["D_base", "D_relative"])
 def test_greedy_search_equals_tensor2tensor(load, name):
     model, data = load(name)
     cases = [case for case in data.info["cases"] if "beam_size" not in case]

@@ -165,6 +165,10 @@ def check_logits(model, variables, positions):
             )
 
 
+def large(*values):
+    return pytest.param(*values, marks=pytest.mark.large)
+
+
 @pytest.mark.parametrize(
     "options, arguments, fields",
     [
@@ -185,17 +189,17 @@ def check_logits(model, variables, positions):
             {"num_heads": 3},
             {"max_length": 9, "attention_bias": False, "output_bias": False},
         ),
-        (
+        large(
             {},
             {"position_encoding": "relative+sinusoidal"},
             {"position_encoding": "relative+sinusoidal"},
         ),
-        (
+        large(
             {"positions": "sinusoidal", "num_layers": (1, 2)},
             {"num_heads": 3},
             {"num_encoder_layers": 1, "num_decoder_layers": 2},
         ),
-        (
+        large(
             {"positions": "none", "sharing": "all"},
             {"num_heads": 3, "position_encoding": None},
             {"position_encoding": None},
@@ -213,7 +217,9 @@ def test_logits_equal_opennmt_tf(opennmt_tf, load, options, arguments, fields):
     check_logits(model, variables, told or options.get("positions", "relative"))
 
 
-@pytest.mark.parametrize("sharing", ["none", "target", "source_target", "all"])
+@pytest.mark.parametrize(
+    "sharing", ["target", large("none"), large("source_target"), large("all")]
+)
 def test_checkpoint_loads_without_its_object_graph(
     opennmt_tf, checkpoint, sharing
 ):

@@ -77,6 +77,12 @@ def test_translator_aligns_the_words_that_it_returns():
     ]
     assert found[1].alignment == ()
     assert found[0].attention is None
+
+
+@pytest.mark.large
+def test_sampled_translations_are_aligned_word_by_word():
+    translator = ra.load_translator("tatoeba_en_de")
+    lines = ["I don't know where my sister lives now.", " ", "I know."]
     for one in translator.sample(lines, seed=1, return_alignment=True):
         words = [target for _, target in one.alignment]
         assert words == list(range(len(one.text.split())))

@@ -64,6 +64,7 @@ def test_search_is_traced_once_for_its_inputs_and_options():
     assert found(3)[0] == [2] * 3
 
 
+@pytest.mark.large
 def test_graphs_of_many_models_bring_no_warning(monkeypatch):
     messages = []
     monkeypatch.setattr(

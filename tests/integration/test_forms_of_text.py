@@ -116,6 +116,7 @@ def test_command_cleans_its_input(folder, translation, monkeypatch, capsys):
     assert printed.split("\n") == [*[translation] * len(TEXTS), ""]
 
 
+@pytest.mark.large
 def test_server_cleans_its_input(folder, translation):
     from relative_attention.serve import load_models
 

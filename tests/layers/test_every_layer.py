@@ -201,15 +201,30 @@ def test_layer_is_saved_and_trained(name, rng, tmp_path):
                 assert (old != np.array(weight)).any(), weight.path
 
 
+QUANTIZED = [
+    ("CrossAttention", "int8"),
+    ("TokenEmbedding", "int8"),
+    ("FeedForward", "int4"),
+]
+OTHERS_QUANTIZED = [
+    *((name, "int8") for name in LAYERS),
+    ("CrossAttention", "int4"),
+    ("TokenEmbedding", "int4"),
+]
+
+
 # From layers with nothing to quantize, such as dropout.
 @pytest.mark.filterwarnings("ignore:Layer .* a `quantize")
 @pytest.mark.int8
 @pytest.mark.parametrize(
     "name, mode",
     [
-        *((name, "int8") for name in LAYERS),
-        *((name, "int4") for name in ("FeedForward", "CrossAttention")),
-        ("TokenEmbedding", "int4"),
+        *QUANTIZED,
+        *(
+            pytest.param(*case, marks=pytest.mark.large)
+            for case in OTHERS_QUANTIZED
+            if case not in QUANTIZED
+        ),
     ],
 )
 def test_quantized_layer_is_loaded_again(name, mode, rng, tmp_path):
@@ -363,7 +378,14 @@ def assert_graph_is_eager(function, calls):
 
 
 @ON_TENSORFLOW
-@pytest.mark.parametrize("name", [*LAYERS, *VARIANTS])
+@pytest.mark.parametrize(
+    "name",
+    [
+        # A block takes seconds, and its layers are here, too.
+        pytest.param(name, marks=pytest.mark.large if "Block" in name else ())
+        for name in (*LAYERS, *VARIANTS)
+    ],
+)
 def test_outputs_and_gradients_in_training(rng, build, name):
     import tensorflow as tf
 

@@ -291,6 +291,7 @@ def test_held_out_lines_are_not_translated(
 # === Interrupted ===
 
 
+@pytest.mark.large
 def test_interrupted_translation_resumes_with_the_next_chunk(
     distill, sides, both, tmp_path, no_training, monkeypatch
 ):
