@@ -71,8 +71,10 @@ _ENDS = (
 )
 _TAG = re.compile(r"<!--.{0,2000}?-->|</?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>")
 _ENTITY = re.compile(r"&(?:[A-Za-z]\w{1,31}|#\d{1,7}|#x[\dA-Fa-f]{1,6});")
-# Of lists of tasks.
-_CHECK_BOX = re.compile(r"\[[ xX]\]")
+# Of lists: "[x]", "(a)", and "a)" before an item; ":-)".
+_ITEM = re.compile(
+    r"\[[ xX]\]|\([^\W_]\)|(?m:^)[^\W_]\)|(?<!\S)[:;]-?[()](?![^\s.,!?])"
+)
 # Of Markdown: code, and the address of a link.
 _CODE_SPAN = re.compile(r"``[^`]+``|`[^`]+`")
 _LINK_END = re.compile(r"\]\([^\s()]+\)")
@@ -322,7 +324,6 @@ class Placeholders:
 # What finds things of each kind, whether they are words, and their order.
 _KINDS = (
     (_CODE_SPAN, True, ""),
-    (_CHECK_BOX, False, ""),
     (_TAG, False, "tag"),
     (_ENTITY, False, ""),
     (_LINK_END, False, ""),
@@ -330,6 +331,7 @@ _KINDS = (
     (_NAMED_FIELD, True, ""),
     (_FIELD, True, "field"),
     (_UNIT, True, ""),
+    (_ITEM, False, ""),
     (_DASH, False, ""),
 )
 

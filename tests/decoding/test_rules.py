@@ -393,6 +393,12 @@ def test_turkish_capitals_keep_their_dots():
         ("* Buy milk", "Buy milk", "* yuB klim"),
         ("- Buy milk", "Buy milk", "- yuB klim"),
         ("[x] Buy milk", "Buy milk", "[x] yuB klim"),
+        ("a) Buy milk :-)", "Buy milk", "a) yuB klim :-)"),
+        (
+            "It is (a) or (b) now",
+            "It is [1] or [2] now",
+            "tI si (a) ro (b) won",
+        ),
         ("<p>Go on.</p>", "Go on.", "<p>oG .no</p>"),
         ("# Go \U0001f642", "Go", "# oG \U0001f642"),
         # Neighbors share a sign.
