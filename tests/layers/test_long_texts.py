@@ -316,7 +316,16 @@ def test_scores_are_recomputed_when_a_text_is_long(monkeypatch):
 
 
 @pytest.mark.only_on("tensorflow", reason="elsewhere lengths are known")
-@pytest.mark.parametrize("encoding", [*ENCODINGS, ra.positions.Relative(1)])
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        # Each takes seconds to become a graph with its gradients.
+        pytest.param(
+            encoding, marks=() if encoding == "relative" else pytest.mark.large
+        )
+        for encoding in (*ENCODINGS, ra.positions.Relative(1))
+    ],
+)
 def test_a_graph_for_any_length_is_the_same(rng, encoding):
     import tensorflow as tf
 

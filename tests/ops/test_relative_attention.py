@@ -274,11 +274,18 @@ def test_empty_inputs_give_empty_outputs(way, rng, shape):
 
 
 @on_tensorflow
-@pytest.mark.parametrize("is_causal", [False, True], ids=["free", "causal"])
+@pytest.mark.parametrize(
+    "is_causal",
+    [pytest.param(False, marks=pytest.mark.large), True],
+    ids=["free", "causal"],
+)
 @pytest.mark.parametrize(
     "way, compiled",
     [
-        *((way, False) for way in WAYS),
+        ("as_chosen", False),
+        ("portable", False),
+        # `tests/layers/test_long_texts.py` has this one of a layer.
+        pytest.param("recomputed", False, marks=pytest.mark.large),
         ("as_chosen", True),
         # XLA takes 15 seconds to compile one of these.
         *(pytest.param(way, True, marks=pytest.mark.large) for way in WAYS[1:]),

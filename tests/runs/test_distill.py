@@ -149,7 +149,8 @@ def test_student_learns_both_texts_with_the_teachers_vocabulary(
     distill, recipe, texts, sides, both, tmp_path
 ):
     output = tmp_path / "student"
-    results = distill(output, *AUTO)
+    overrides = (*AUTO, "training.steps=1")
+    results = distill(output, *overrides)
     source, target, _ = sides
     expected = load(both).translate(source)
     assert learnt(output) == [source * 2, target + expected]
@@ -170,7 +171,7 @@ def test_student_learns_both_texts_with_the_teachers_vocabulary(
         recipe.override(
             [
                 *QUICK,
-                *AUTO,
+                *overrides,
                 f"data.source={text / 'train.source'}",
                 f"data.target={text / 'train.target'}",
                 f"vocabulary.model={both[0] / 'vocabulary.model'}",
@@ -187,6 +188,7 @@ def test_student_learns_both_texts_with_the_teachers_vocabulary(
     assert student.source_language == "en"
 
 
+@pytest.mark.large
 def test_teachers_of_one_text_translate_as_an_ensemble(
     distill, texts, sides, teachers, both, tmp_path, no_training
 ):

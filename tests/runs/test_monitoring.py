@@ -174,6 +174,7 @@ def quickly_into(corpus, tmp_path):
     return train
 
 
+@pytest.mark.large
 def test_chinese_is_scored_by_its_tokenizer(quickly_into):
     lines = []
     quickly_into(

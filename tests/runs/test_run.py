@@ -217,6 +217,7 @@ def test_run_stopped_after_validation_says_it_is_saved(stop):
 EPOCH = "training.validate_every=4"
 
 
+@pytest.mark.large
 def test_record_of_a_resumed_round_covers_all_of_it(quickly, stop, tmp_path):
     overrides = (EPOCH, "training.steps=6")
     quickly(tmp_path / "whole", *overrides)

@@ -79,25 +79,30 @@ def test_invalid_split_sentences_is_refused(client, value):
         assert "`split_sentences` must be true or" in response.json()["error"]
 
 
-def test_request_brings_terms_of_its_own(tmp_path):
-    translator = save_model(tmp_path / "mine", placeholders=True)
-    line = "two red dogs ride the bike"
-    models = load_models(
-        {"mine": tmp_path / "mine"}, glossary={"dogs": "Hunde", "bike": "Rad"}
-    )
+@pytest.fixture(scope="module")
+def unknown(tmp_path_factory):
+    """A client of a model of unknown languages with terms; its translator."""
+    folder = tmp_path_factory.mktemp("unknown") / "mine"
+    save_model(folder, placeholders=True)
+    terms = {"dogs": "Hunde", "bike": "Rad"}
+    models = load_models({"mine": folder}, glossary=terms)
     with client_of(models) as client:
-        first, second = (
-            predict(client, [line], **more).json()["outputs"]["translations"]
-            for more in (
-                {"glossary": {"dogs": "Welpen", " red\u00a0": "rot"}},
-                {},
-            )
-        )
-    translator.glossary = {"dogs": "Welpen", "bike": "Rad", "red": "rot"}
-    assert first == translator.translate([line])
+        yield client, models["mine"].translator
+
+
+def test_request_brings_terms_of_its_own(unknown):
+    client, translator = unknown
+    line = "two red dogs ride the bike"
+    first, second = (
+        predict(client, [line], **more).json()["outputs"]["translations"]
+        for more in ({"glossary": {"dogs": "Welpen", " red\u00a0": "rot"}}, {})
+    )
+    terms = {"dogs": "Welpen", "bike": "Rad", "red": "rot"}
+    other = ra.Translator(**{**vars(translator), "glossary": terms})
+    assert first == other.translate([line])
     assert {"rot", "Welpen", "Rad"} <= set(first[0].split())
     # Only of its own.
-    translator.glossary = {"dogs": "Hunde", "bike": "Rad"}
+    assert {"Hunde", "Rad"} <= set(second[0].split())
     assert second == translator.translate([line])
 
 
@@ -201,13 +206,12 @@ def test_page_gets_the_first_lines_that_fit(models, translator):
     assert f"Received: {counts[0]}." in response.json()["error"]
 
 
-def test_model_of_unknown_languages_does_not_split(tmp_path):
-    translator = save_model(tmp_path / "mine")
-    with client_of(load_models({"mine": tmp_path / "mine"})) as client:
-        found = predict(client, [TEXT]).json()["outputs"]["translations"]
-        assert found == translator.translate([TEXT], split_sentences=False)
-        response = predict(client, ["a"], split_sentences=True)
-        assert response.status_code == 400
-        assert "language of its source is unkn" in response.json()["error"]
-        listed = client.get("/api/models").json()["models"]
-        assert [model["splits_sentences"] for model in listed] == [False]
+def test_model_of_unknown_languages_does_not_split(unknown):
+    client, translator = unknown
+    found = predict(client, [TEXT]).json()["outputs"]["translations"]
+    assert found == translator.translate([TEXT], split_sentences=False)
+    response = predict(client, ["a"], split_sentences=True)
+    assert response.status_code == 400
+    assert "language of its source is unkn" in response.json()["error"]
+    listed = client.get("/api/models").json()["models"]
+    assert [model["splits_sentences"] for model in listed] == [False]
