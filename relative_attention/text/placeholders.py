@@ -33,7 +33,8 @@ class Thing(NamedTuple):
         is_word: bool. Whether it is a part of the sentence, such as an address
             or a number; otherwise it is a mark, a tag or an emoji.
         order: string. Things of the same kind stay in their order, whatever
-            their signs do: tags, and fields without a name. Empty for others.
+            their signs do: tags, brackets, and fields without a name. Empty for
+            others.
         is_glued_before, is_glued_after: bool. Whether a letter stood next to
             it, where its sign has a blank.
     """
@@ -124,7 +125,8 @@ _DASH = re.compile(
 _WORD = re.compile(r"[^\W\d_]+")
 _EMOJI_JOINERS = "\u200d\ufe0e\ufe0f\u20e3"
 # Marks that are neither punctuation of sentences nor symbols of Unicode.
-_KEPT_MARKS = "#&()*/@[\\]_{}\u00a7\u2022"
+_KEPT_MARKS = "#&*/@\\_\u00a7\u2022"
+_BRACKET = re.compile(r"[()\[\]{}]")
 
 
 def _amounts(group: str, decimal: str) -> re.Pattern[str]:
@@ -333,6 +335,7 @@ _KINDS = (
     (_UNIT, True, ""),
     (_ITEM, False, ""),
     (_DASH, False, ""),
+    (_BRACKET, False, "bracket"),
 )
 
 

@@ -415,7 +415,7 @@ def test_sign_stands_in_place_of_what_stays(text, inner, found):
     assert n_best == [translation]
 
 
-def test_tags_and_fields_without_a_name_keep_their_order():
+def test_tags_brackets_and_fields_without_a_name_keep_their_order():
     translator = with_rules()
     decode = translator.vocabulary.decode
     translator.vocabulary.decode = lambda rows: [
@@ -423,6 +423,7 @@ def test_tags_and_fields_without_a_name_keep_their_order():
     ]
     text = "a <b>c</b> or %s {x} e %d f"
     assert translator.translate([text]) == ["f %s {x} e %d ro <b>c</b> a"]
+    assert translator.translate(["go (so we) now"]) == ["won (ew os) og"]
 
 
 @pytest.mark.parametrize(
