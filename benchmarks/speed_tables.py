@@ -239,6 +239,33 @@ def quality_table(result: Result) -> str:
     return markdown_table(["", "updates", "test BLEU"], cells)
 
 
+def keras_tutorial_table(result: Result) -> str:
+    """Returns scores and costs of the tutorial's model and ours."""
+    names = {"tutorial": "the tutorial", "ours": "`small_relative`"}
+    cells = [
+        [
+            f"{names[row['engine']]}, {row['minutes']:g} minutes",
+            *(
+                f"{row[name]:.2f}"
+                for name in (
+                    "bleu",
+                    "lowercased_bleu",
+                    "chrf",
+                    "lowercased_chrf",
+                )
+            ),
+            f"{row['tokens_per_second']:,.0f}",
+            f"{row['memory'] / 2**30:.1f} GiB",
+            f"{row['parameters'] / 1e6:.1f} M",
+            row["lines"],
+        ]
+        for row in result.rows
+    ]
+    header = ["", "BLEU", "lowercased", "chrF", "lowercased", "tokens a second"]
+    header += ["memory", "parameters", "lines of the user's program"]
+    return markdown_table(header, cells)
+
+
 def positions_table(result: Result) -> str:
     """Returns BLEU by lines joined and by words of a line, a row a model."""
     joined, words = (

@@ -273,6 +273,29 @@ def test_training_speed_without_a_peer(run_benchmark, texts):
 
 
 @pytest.mark.slow
+def test_keras_tutorial_scores_both(run_benchmark, texts, tmp_path):
+    for part in ("train", "val", "test"):
+        for language in ("en", "de"):
+            content = (texts / f"train.{language}").read_text()
+            (tmp_path / f"{part}.{language}").write_text(content)
+    result, printed = run_benchmark(
+        "training.keras_tutorial",
+        *("--data", tmp_path, "--languages", "en", "de"),
+        *("--minutes", 0.2, "--runs", tmp_path / "runs"),
+        is_apart=True,
+    )
+    tutorial, ours = result.rows
+    # Sizes of 15,000 pieces on each side, as in the tutorial.
+    assert tutorial["parameters"] > 2 * 15_000 * 256 > ours["parameters"]
+    for row in (tutorial, ours):
+        assert row["steps"] > 0 and row["memory"] > 2**27
+        assert row["lowercased_bleu"] >= row["bleu"] - 1e-9
+        lines = (tmp_path / "runs" / "0.2" / f"{row['engine']}.txt").read_text()
+        assert lines.count("\n") == 60
+    assert "| the tutorial, 0.2 minutes" in printed
+
+
+@pytest.mark.slow
 def test_growth_has_a_row_for_each_size(run_benchmark, texts):
     result, printed = run_benchmark(
         "training.growth",
