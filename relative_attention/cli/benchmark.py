@@ -58,13 +58,13 @@ def add_benchmark(subparsers: command.Subparsers) -> None:
 
 
 def _benchmark(options: argparse.Namespace) -> None:
-    from relative_attention.cli.training_speed import training_speed
+    from relative_attention.cli.preset_speed import preset_speed
     from relative_attention.runs import report
 
     # It names the device, whose peak may be known.
     origin = report.provenance()
     rows = command.call(
-        training_speed,
+        preset_speed,
         options,
         names=options.presets,
         num_steps=options.steps,
@@ -85,7 +85,7 @@ def _benchmark(options: argparse.Namespace) -> None:
 
 
 def _table(rows: Sequence[Mapping[str, Any]], peak: float | None) -> str:
-    """Returns a Markdown table of what `training_speed` measured."""
+    """Returns a Markdown table of what `preset_speed` measured."""
     cells = []
     for row in rows:
         tflops = row["flops_per_second"] / 1e12

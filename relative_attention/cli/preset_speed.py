@@ -25,7 +25,7 @@ from relative_attention.schema import unknown
 _WARM_UP_STEPS = 2
 
 
-def training_speed(
+def preset_speed(
     names: Sequence[str],
     lengths: Sequence[int],
     batch_tokens: int = 4096,
