@@ -4,13 +4,14 @@ In most corpora nearly every word is translated, so a model never learns that
 something stays as it is. Variants of lines teach it. A sign (see
 `text.placeholders`) stands in the place of two words that translate each other,
 or around them. A name or a number that is the same on both sides gives its
-place to another one. Other variants are words that translate each other alone,
-and lines as people type them.
+place to another one, and a name is put at the end of a line. Other variants are
+words that translate each other alone, and lines as people type them.
 
     Tom lives in Boston.       Tom wohnt in Boston.
     Tom lives in ␁.            Tom wohnt in ␁.
     Tom ␁ lives ␂ in Boston.   Tom ␁ wohnt ␂ in Boston.
     Vasnikov lives in Boston.  Vasnikov wohnt in Boston.
+    Tom lives in Boston, Meck. Tom wohnt in Boston, Meck.
     Lives!                     Wohnt!
     tom lives in boston.       Tom wohnt in Boston.
 
@@ -61,6 +62,7 @@ _MOST_OFTEN = 0.01
 _WORD = re.compile(r"\w+(?:['’]\w{1,2}\b)?")
 _MARK = re.compile(r"(?<=\w)[,:;–—-](?=\s)")
 _FINAL_MARK = re.compile(r"\s*[.!?。！？]+$")
+_WIDE_MARKS = "。！？"
 # A keyboard has the first, so it is there twice.
 _QUOTES = (
     *[('"', '"')] * 2,
@@ -78,6 +80,7 @@ _KINDS = {
     "mark": 5,
     "name": 200,
     "number": 200,
+    "addressed": 14,
     "word": 22,
     "lowercase": 9,
     "unmarked": 2,
@@ -464,7 +467,9 @@ class _Writer:
                 if not place.is_same and not place.is_frequent
             ],
         }
-        always = ("line", "alone", "lowercase", "unmarked", "quoted")
+        always = ["line", "alone", "lowercase", "unmarked", "quoted"]
+        if all(map(_FINAL_MARK.search, pair)):
+            always.append("addressed")
         return {
             **{kind: found for kind, found in ways.items() if found},
             **dict.fromkeys(always, []),
@@ -523,6 +528,20 @@ class _Writer:
 
     def _name(self, pair: _Pair, places: list[_Place]) -> _Pair:
         return self._with_drawn(pair, places, self._names.name)
+
+    def _addressed(self, pair: _Pair, places: list[_Place]) -> _Pair:
+        """Puts a name before the final mark, as few lines have a name."""
+        name = self._names.name()
+        source, target = (
+            _FINAL_MARK.sub(
+                lambda mark: (
+                    ("、" if mark[0] in _WIDE_MARKS else ", ") + name + mark[0]
+                ),
+                line,
+            )
+            for line in pair
+        )
+        return source, target
 
     def _number(self, pair: _Pair, places: list[_Place]) -> _Pair:
         return self._with_drawn(pair, places, self._names.number)

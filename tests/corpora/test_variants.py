@@ -138,6 +138,15 @@ def test_names_and_numbers_give_their_place_to_others(variants):
         assert len(found) > 5
 
 
+def test_line_is_addressed_to_a_name(variants):
+    line = (
+        "He drank, then died, PLACE.",
+        "Er trank, dann starb er am Gift, PLACE.",
+    )
+    found = things(variants, line)
+    assert len(found) > 5 and all(source == target for source, target in found)
+
+
 def test_names_have_letters_with_marks(variants):
     line = ("PLACE sees dogs today.", "Heute sieht PLACE Hunde.")
     names = {source for (source,), _ in things(variants, line)} - {*SIGNS}
