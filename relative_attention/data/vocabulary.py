@@ -1,5 +1,6 @@
 """Encodes text as token ids and back, with SentencePiece."""
 
+import functools
 import io
 import pathlib
 import random
@@ -57,7 +58,11 @@ class Vocabulary:
 
     @classmethod
     def train(
-        cls, lines: Iterable[str], size: int, or_fewer: bool = False
+        cls,
+        lines: Iterable[str],
+        size: int,
+        or_fewer: bool = False,
+        required_chars: str = "",
     ) -> "Vocabulary":
         """Learns a vocabulary from text, cleaned as for `encode`.
 
@@ -70,6 +75,8 @@ class Vocabulary:
             size: int. Number of pieces, 259 of them special or bytes.
             or_fewer: A boolean to indicate whether to learn fewer pieces if
                 the text is too small for `size`. Defaults to `False`.
+            required_chars: string. Characters that get a piece each although
+                the text lacks them. Defaults to `""`.
 
         Returns:
             `Vocabulary`.
@@ -93,11 +100,14 @@ class Vocabulary:
                 f"pass [{lines[:40]!r}] or the lines of it."
             )
         sample = _sample(map(clean_text, lines), _MAX_TRAINING_LINES)
+        learn = functools.partial(
+            _learn, sample, size, required_chars=required_chars
+        )
         try:
-            return cls(_learn(sample, size))
+            return cls(learn())
         except RuntimeError as error:
             if or_fewer and _TOO_MANY in str(error):
-                return cls(_learn(sample, size, hard_vocab_limit=False))
+                return cls(learn(hard_vocab_limit=False))
             raise InputError(
                 f"No vocabulary of {size} pieces can be learned from this "
                 f"text: {_reason(error)}"

@@ -88,6 +88,9 @@ class VocabularySection:
     tokens 4); fewer than those are an error when the text is read. A small
     text may give fewer. `auto`: 2,000 for fewer than 10,000 pairs, 4,000 for
     fewer than 500,000, else 8,000."""
+    required_chars: str = key("")
+    """Characters that get a piece each although the text lacks them, such as
+    `#*_`. Without a piece, a character is written in bytes."""
     joint: bool = key(True)
     """Whether one vocabulary serves both languages, or each has its own."""
     model: str | None = key(None)

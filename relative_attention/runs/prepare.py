@@ -417,7 +417,12 @@ def _learn(
     else:
         kind = "pieces"
         report(f"learning a vocabulary of {size:,} pieces")
-        vocabulary = Vocabulary.train(lines, size, or_fewer=True)
+        vocabulary = Vocabulary.train(
+            lines,
+            size,
+            or_fewer=True,
+            required_chars=recipe.vocabulary.required_chars,
+        )
     if len(vocabulary) < size:
         report(
             f"the text holds only {len(vocabulary):,} {kind}, fewer than the "

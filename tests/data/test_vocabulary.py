@@ -51,6 +51,12 @@ def test_line_comes_back_when_hard(vocabulary):
     assert all(2 < i < len(vocabulary) for row in rows for i in row)
 
 
+def test_required_characters_have_pieces(vocabulary):
+    own = Vocabulary.train(TEXT, 340, required_chars="#é")
+    assert all(map(own.has_piece, "#éA"))
+    assert not any(map(vocabulary.has_piece, "#é"))
+
+
 def test_pieces_spell_the_line(vocabulary):
     (row,) = vocabulary.encode(["A man in a hat"])
     pieces = vocabulary.pieces(row)

@@ -179,7 +179,11 @@ def test_epochs_that_end_before_steps_are_reported(
 
 @pytest.mark.parametrize("joint", ["true", "false"])
 def test_vocabulary_is_smaller_when_the_text_is_small(joint, prepare):
-    data, lines = prepare("vocabulary.size=8000", f"vocabulary.joint={joint}")
+    data, lines = prepare(
+        "vocabulary.size=8000",
+        f"vocabulary.joint={joint}",
+        "vocabulary.required_chars='#~'",
+    )
     sizes = [len(data.source_vocabulary), len(data.target_vocabulary)]
     assert all(300 < size < 8000 for size in sizes)
     said = [line for line in lines if "the text holds" in line]
@@ -187,6 +191,7 @@ def test_vocabulary_is_smaller_when_the_text_is_small(joint, prepare):
         assert f"holds only {size:,} pieces" in line
         assert "8,000 of `vocabulary.size`" in line
     assert len(said) == (1 if joint == "true" else 2)
+    assert all(map(data.target_vocabulary.has_piece, "#~"))
     sentence = "he paid ten euros."
     ids = data.source_vocabulary.encode([sentence])
     assert data.source_vocabulary.decode(ids) == [sentence]
