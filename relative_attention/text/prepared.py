@@ -188,9 +188,11 @@ def _things_of(text: str, remaining: Iterator[Thing]) -> list[Thing]:
 def line_of(sentences: Sequence[Sentence], texts: Sequence[str]) -> str:
     """Returns a line of the translations of its sentences."""
     line = ""
-    for sentence, text in zip(sentences, texts):
+    last = len(sentences) - 1
+    for number, (sentence, text) in enumerate(zip(sentences, texts)):
         whole = f"{sentence.before}{text}{sentence.after}"
-        line += whole + _blank(sentence, whole)
+        line += whole
+        line += sentence.blank if number == last else _blank(sentence, whole)
     return line
 
 
@@ -200,6 +202,6 @@ def _blank(sentence: Sentence, translation: str) -> str:
         bool(_UNSPACED_END.match(text[-1:]) or UNSPACED.match(text[-1:]))
         for text in (sentence.after or sentence.text, translation)
     )
-    if sentence.blank == " " and is_unspaced and not was_unspaced:
-        return ""
-    return sentence.blank
+    if was_unspaced == is_unspaced or "\n" in sentence.blank:
+        return sentence.blank
+    return "" if is_unspaced else " "

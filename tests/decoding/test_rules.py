@@ -123,6 +123,12 @@ def test_languages_without_blanks_stay_without():
     assert translator.translate(["你好。我去！"]) == ["。好你！去我"]
 
 
+def test_a_blank_follows_sentences_of_a_language_with_blanks():
+    translator = make_translator(source_language="ja")
+    # The model's share ends with a letter.
+    assert translator.translate(["B猫。D犬。"]) == ["。猫B 。犬D"]
+
+
 def test_lines_have_the_scores_of_their_sentences():
     translator = make_translator(max_source_length=3)
     text = "Go on. I see the cat."
@@ -362,6 +368,7 @@ def test_turkish_capitals_keep_their_dots():
         ("It is 20 % so far", "It is 20 [1] so far", "tI si 02 % os raf"),
         # Numbers, with the separators of the target.
         ("Of 1,234,567.5 men", "Of [1] men", "fO 1.234.567,5 nem"),
+        ("Of ２０１２ men", "Of [1] men", "fO 2012 nem"),
         ("It is $1,000.50 now", "It is [1] now", "tI si $1.000,50 won"),
         ("On 12/05/2024 at 10:30 go", "On [1] at [2] go", None),
         ("I saw 12 cats", "I saw 12 cats", "I was 21 stac"),
