@@ -223,7 +223,7 @@ TOGETHER = [
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Short inputs have several blocks, and causal ones several parts."""
-    monkeypatch.setattr(LONG, "_MOST_ROWS", 3)
+    monkeypatch.setattr(LONG, "_MOST_QUERIES", 3)
     monkeypatch.setattr(LONG, "_CAUSAL_PARTS", 2)
 
 

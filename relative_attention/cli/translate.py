@@ -3,6 +3,7 @@
 _translate
   _check               all that is wrong, before anything is loaded
   command.load_models  the `Translator` of a model's folder
+                       (`saving/model_directory.py`)
   _chunks              some lines of the text at a time
   _decode              their results (`decoding/translator.py`)
   _written             the lines of the output
@@ -114,7 +115,7 @@ class _Chunk(NamedTuple):
 
 
 def _translate(options: argparse.Namespace) -> None:
-    lines = _check(options)
+    line_numbers = _check(options)
     command.read_terms(options)
     translator = command.load_models(
         options, names=(*command.LOADING_OPTIONS, *command.TERMS)
@@ -126,12 +127,12 @@ def _translate(options: argparse.Namespace) -> None:
     options.split_sentences, is_unknown = _splitting(options, translator)
     noted = {name: streams.NotedLines() for name in ("cut", "long", "unsplit")}
     with _opened(options, translator) as output:
-        progress = _progress(options, lines, output)
-        for number, chunk in enumerate(_chunks(options, lines)):
+        progress = _progress(options, line_numbers, output)
+        for number, chunk in enumerate(_chunks(options, line_numbers)):
             # An earlier process may have made this part.
             if number not in output:
                 # The search counts from the start of its chunk.
-                progress.num_before = chunk.first - 1 - lines.start
+                progress.num_before = chunk.first - 1 - line_numbers.start
                 found = _decode(translator, options, chunk, progress)
                 notes = _notes(chunk, found, translator, is_unknown)
                 output.add(number, _written(options, chunk, found), notes)
@@ -163,7 +164,7 @@ def _decode(
     arguments = command.given(options, _DRAWING_OPTIONS)
     if options.alignments:
         arguments["return_alignment"] = True
-    if not _is_plain(options):
+    if not _skips_rules(options):
         return translator.translate_lines(
             chunk.lines,
             options.nbest,
@@ -237,7 +238,8 @@ def _written(
 def _check(options: argparse.Namespace) -> range:
     """Returns the numbers of the lines to translate, from 0.
 
-    Unknown for a stream, and for a file that is translated as it is read.
+    For a stream, and for a file that is translated as it is read, the end is
+    unknown: it is `sys.maxsize`.
     """
     from relative_attention.data.lines import read_lines
 
@@ -281,8 +283,8 @@ def _check_alignments(options: argparse.Namespace) -> None:
         )
 
 
-def _is_plain(options: argparse.Namespace) -> bool:
-    """Returns whether lines are translated as they are, without rules."""
+def _skips_rules(options: argparse.Namespace) -> bool:
+    """Returns whether lines are searched as they are: no rule applies."""
     return bool(options.sample or options.alignments or options.prefix)
 
 
@@ -295,7 +297,7 @@ def _check_rules(options: argparse.Namespace) -> None:
                 "one out, or put each sentence on a line of its own."
             )
     for name in ("keep", "glossary"):
-        if getattr(options, name) and _is_plain(options):
+        if getattr(options, name) and _skips_rules(options):
             raise InputError(
                 f"--{name} is for lines that are prepared: leave out --sample, "
                 "--alignments and --prefix, or it."
@@ -378,7 +380,7 @@ def _splitting(
             "its config.json, to 'en' for English."
         )
     # Several translations of each sentence could be joined in many ways.
-    needs_lines = _is_plain(options) or options.nbest is not None
+    needs_lines = _skips_rules(options) or options.nbest is not None
     if asked is None and not needs_lines:
         asked = translator.split_sentences
         return asked and language is not None, asked and language is None
@@ -389,7 +391,9 @@ def _is_typed(options: argparse.Namespace) -> bool:
     return not options.input and sys.stdin.isatty()
 
 
-def _chunks(options: argparse.Namespace, lines: range) -> Iterator[_Chunk]:
+def _chunks(
+    options: argparse.Namespace, line_numbers: range
+) -> Iterator[_Chunk]:
     """Yields the text in chunks, with prefixes if there are any."""
     from relative_attention.data.lines import read_lines
     from relative_attention.saving.translate_text import read_chunks
@@ -397,9 +401,9 @@ def _chunks(options: argparse.Namespace, lines: range) -> Iterator[_Chunk]:
     texts: Iterable[list[str]]
     if options.input:
         # Chunks of fixed size: a resumed job finds the same ones.
-        texts = read_chunks(options.input, lines)
+        texts = read_chunks(options.input, line_numbers)
     elif _is_typed(options):
-        is_for_engine = len(options.models) == 1 and not _is_plain(options)
+        is_for_engine = len(options.models) == 1 and not _skips_rules(options)
         if options.engine is None and is_for_engine:
             print(
                 "--engine ctranslate2 starts and translates faster.",
@@ -413,8 +417,10 @@ def _chunks(options: argparse.Namespace, lines: range) -> Iterator[_Chunk]:
     if options.prefix is not None:
         # A shard has the prefixes of its own lines.
         every = read_lines(options.prefix)
-        prefixes = itertools.islice(every, lines.start, lines.stop)
-    num_done = lines.start
+        prefixes = itertools.islice(
+            every, line_numbers.start, line_numbers.stop
+        )
+    num_done = line_numbers.start
     # Prefixes are read along with the text, as both may be long.
     for text in texts:
         begun = None
@@ -467,17 +473,17 @@ def _opened(
 
 def _progress(
     options: argparse.Namespace,
-    lines: range,
+    line_numbers: range,
     output: streams.StreamOutput | files.Parts,
 ) -> streams.Progress:
     """Shows how much is done; says what an earlier process did."""
     from relative_attention.saving.translate_text import lines_in_parts
 
-    total = len(lines) if lines.stop < sys.maxsize else None
+    total = len(line_numbers) if line_numbers.stop < sys.maxsize else None
     num_before = 0
     if len(output):
         # The time left is then computed from this process alone.
-        num_before = lines_in_parts(len(output), len(lines))
+        num_before = lines_in_parts(len(output), len(line_numbers))
         print(f"Resuming after {num_before:,} lines.", file=sys.stderr)
     # A counter would mix with translations on the same terminal.
     is_shown = bool(options.output) or not sys.stdout.isatty()

@@ -415,6 +415,9 @@ class Translator:
     ) -> list[list[Translation]]:
         """Translates sentences that `prepare` returned.
 
+        A sentence with more things than there are signs, or whose results all
+        lack a sign, is translated in pieces.
+
         Args:
             sentences: list of `Sentence`, none of which is kept.
             num_results, num_beams, length_penalty: see `search`.
@@ -430,7 +433,7 @@ class Translator:
             if report is not None:
                 report(num_done + num_of_batch)
 
-        def decode(
+        def search_texts(
             texts: list[str], num_results: int, has_signs: bool = False
         ) -> list[list[Translation]]:
             nonlocal num_done
@@ -457,6 +460,8 @@ class Translator:
             ]
 
         found: dict[int, list[Translation]] = {}
+        # 1. Whole sentences: those without signs, then those with signs. A
+        #    result that lacks a sign cannot be restored.
         for has_signs in (False, True):
             chosen = [
                 index
@@ -468,7 +473,9 @@ class Translator:
             # Of all beams, as the best one may lack a sign.
             wanted = settings["num_beams"] if has_signs else num_results
             texts = [sentences[index].text for index in chosen]
-            for index, results in zip(chosen, decode(texts, wanted, has_signs)):
+            for index, results in zip(
+                chosen, search_texts(texts, wanted, has_signs)
+            ):
                 restored = [
                     dataclasses.replace(one, text=text)
                     for one in results
@@ -476,6 +483,8 @@ class Translator:
                 ]
                 if restored:
                     found[index] = restored[:num_results]
+        # 2. Sentences that are left, piece by piece: the text between signs. A
+        #    piece is no sentence, so `count` is not to report it.
         report = None
         left = [index for index in range(len(sentences)) if index not in found]
         pieces = [
@@ -484,7 +493,7 @@ class Translator:
             for piece in sentences[index].pieces()
         ]
         parts = iter(
-            decode([piece for piece in pieces if has_letter(piece)], 1)
+            search_texts([piece for piece in pieces if has_letter(piece)], 1)
         )
         for index in left:
             own = [

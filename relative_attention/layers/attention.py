@@ -1,8 +1,16 @@
 """The attention layers.
 
-`MultiHeadLayer._attend` has the equations. If no scores are returned,
-self-attention uses `ops/relative_attention.py`, which computes the same in less
-time and memory. Attention between nodes of a graph is in `graph_attention.py`.
+Self-attention is computed in one of four ways, with the same results:
+
+    _attend               the equations, term by term: if scores are returned,
+                          with "transpose", and if an encoding has no tables
+                          of distances (ALiBi, T5)
+    relative_attention    otherwise, as in most calls of `fit`; in less time
+                          and memory (ops/relative_attention.py)
+    _attend_recomputed    for long texts (ops/long_attention.py)
+    decode_step           one position at a time (cache.py)
+
+Attention between nodes of a graph is in `graph_attention.py`.
 """
 
 import functools
@@ -293,10 +301,10 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
         """Returns whether the gradient is to compute scores again."""
         if self.implementation == "auto":
             return is_long(num_queries, num_keys)
-        # JAX knows all lengths, but where a graph is made for any: when Keras
-        # asks for shapes, or exports. There blocks cannot be counted.
-        is_any = not isinstance(num_queries, int)
-        if is_any and keras.backend.backend() == "jax":
+        # On JAX a length is unknown only when Keras asks for shapes, or exports
+        # for all lengths. Then blocks cannot be counted.
+        is_unknown = not isinstance(num_queries, int)
+        if is_unknown and keras.backend.backend() == "jax":
             return False
         return self.implementation == "recompute"
 
@@ -330,8 +338,9 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
         ]
 
         def attend(block: Block, *values: Tensor) -> Tensor:
-            # A gradient of TensorFlow cannot be that of a variable. And a scope
-            # hides another that it is in: the values of all weights are named.
+            # On TensorFlow, a custom gradient takes tensors and no variables,
+            # so tensors stand for the weights. This scope hides one around it,
+            # so it must have the values of all weights, of `fixed` ones too.
             mapping = [*zip(floats, values), *fixed]
             with keras.StatelessScope(state_mapping=mapping):
                 return self._attend_block(block)

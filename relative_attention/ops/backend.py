@@ -49,7 +49,7 @@ def has_own_kernels() -> bool:
     return keras.backend.backend() == "tensorflow" and prefers_own_kernels()
 
 
-def runs_elsewhere() -> bool:
+def is_for_other_runtime() -> bool:
     """Returns whether Keras traces a model for ONNX or LiteRT.
 
     Other runtimes lack some operations of TensorFlow. Keras does not tell its

@@ -2,8 +2,17 @@
 
 A block of queries at a time attends to all keys. The gradient computes the
 scores of a block again (`recompute.py`; Rabe & Staats 2021), so those of all
-queries are never in memory. A causal mask is made for each block, and keys that
-no query of an eighth of the text may see are not computed.
+queries are never in memory. A causal mask is made for each block. With it the
+text is cut into eight parts, or fewer, and a part leaves out the keys after it.
+
+long_relative_attention    the relations that a window needs
+  long_attention           cuts the queries into `Blocks`
+    map_recomputed         recompute.py; for each block, and in the gradient:
+      _BlockFunction         makes the `Block`: its mask, its dropout
+        attend                 `_attend_to_window`; for encodings without
+                               tables, `_attend_block` of the layer
+
+On PyTorch there are as many parts as blocks; see `_num_parts`.
 
 With relations, most keys have the same clipped distance to all queries of a
 block: `-K`, or `K` if they are ahead. That relation is added to the key and to
@@ -54,7 +63,7 @@ from relative_attention.tensor_type import Tensor
 # With more, a block takes more memory. With fewer, the gradients of keys and
 # values, which are added up for each block, take more of the time; this was
 # measured on TensorFlow only.
-_MOST_ROWS = 128 if keras.backend.backend() == "tensorflow" else 64
+_MOST_QUERIES = 128 if keras.backend.backend() == "tensorflow" else 64
 # Of a causal mask, what is computed but masked is 1/16 of all pairs.
 _CAUSAL_PARTS = 8
 # The most pairs of query and key of which all scores are in memory at a time,
@@ -135,7 +144,7 @@ def long_attention(
     missing = blocks.num_padded - length
     rows = _padded(query, 2, 0, missing)
     rows = ops.reshape(
-        rows, (*batch_and_heads, blocks.num_blocks, blocks.num_rows, width)
+        rows, (*batch_and_heads, blocks.num_blocks, blocks.block_queries, width)
     )  # (B, N, blocks, R, H)
     before, after = margins
     if is_causal or after:
@@ -152,7 +161,13 @@ def long_attention(
         if mask.shape[3] != 1:
             mask = _padded(mask, 3, before, after)
     compute = _BlockFunction(
-        attend, blocks.num_rows, num_keys, margins, mask, is_causal, draw_kept
+        attend,
+        blocks.block_queries,
+        num_keys,
+        margins,
+        mask,
+        is_causal,
+        draw_kept,
     )
     parts = []
     for index in range(blocks.num_parts):
@@ -179,18 +194,18 @@ class Blocks(NamedTuple):
     Attributes:
         num_parts: int. The blocks of a part see the same keys.
         part_blocks: int, or int scalar if the length is one.
-        num_rows: as `part_blocks`.
+        block_queries: as `part_blocks`.
     """
 
     num_parts: int
     part_blocks: int | Tensor
-    num_rows: int | Tensor
+    block_queries: int | Tensor
 
     @classmethod
     def of(cls, length: int | Tensor, is_causal: bool) -> Self:
         """Returns the blocks of a text of this length."""
         num_parts = _num_parts(length) if is_causal else 1
-        part_blocks = _at_least_1(-(-length // (num_parts * _MOST_ROWS)))
+        part_blocks = _at_least_1(-(-length // (num_parts * _MOST_QUERIES)))
         return cls(
             num_parts, part_blocks, -(-length // (num_parts * part_blocks))
         )
@@ -202,18 +217,18 @@ class Blocks(NamedTuple):
     @property
     def num_padded(self) -> int | Tensor:
         """The number of rows of all blocks."""
-        return self.num_blocks * self.num_rows
+        return self.num_blocks * self.block_queries
 
     def end(self, part: int) -> int | Tensor:
         """Returns the number of rows of a part and those before it."""
-        return (part + 1) * self.part_blocks * self.num_rows
+        return (part + 1) * self.part_blocks * self.block_queries
 
 
 def _num_parts(length: int | Tensor) -> int:
     """Returns in how many parts of the text queries see other keys."""
     if not isinstance(length, int):
         return _CAUSAL_PARTS
-    num_blocks = max(1, -(-length // _MOST_ROWS))
+    num_blocks = max(1, -(-length // _MOST_QUERIES))
     # Where each block is computed by a call, it may have keys of its own.
     is_eager = keras.backend.backend() == "torch"
     return num_blocks if is_eager else min(num_blocks, _CAUSAL_PARTS)
@@ -229,13 +244,13 @@ class _BlockFunction:
 
     Attributes:
         attend, margins, is_causal, draw_kept: see `long_attention`.
-        num_rows: int, or int scalar. Number of queries of a block.
+        block_queries: int, or int scalar. Number of queries of a block.
         num_keys: int, or int scalar. Number of keys without `margins`.
         mask: that of `long_attention`, with padding for all rows and keys.
     """
 
     attend: Callable[..., Tensor]
-    num_rows: int | Tensor
+    block_queries: int | Tensor
     num_keys: int | Tensor
     margins: tuple[int, int]
     mask: Tensor | None
@@ -251,12 +266,12 @@ class _BlockFunction:
         *tensors: Tensor,
     ) -> Tensor:
         block_keys = sizes(key)[2]
-        start = number * self.num_rows
-        positions = start + ops.arange(self.num_rows, dtype="int32")
+        start = number * self.block_queries
+        positions = start + ops.arange(self.block_queries, dtype="int32")
         key_positions = ops.arange(block_keys, dtype="int32") - self.margins[0]
         masks = []
         if self.mask is not None:
-            rows = _mask_rows(self.mask, start, self.num_rows)
+            rows = _mask_rows(self.mask, start, self.block_queries)
             masks.append(rows[..., :block_keys])
         if self.is_causal:
             masks.append(causal_mask(positions, key_positions))
@@ -265,7 +280,7 @@ class _BlockFunction:
             masks.append((key_positions >= 0) & (key_positions < self.num_keys))
         kept = None
         if self.draw_kept is not None:
-            shape = (*sizes(query)[:2], self.num_rows, block_keys)
+            shape = (*sizes(query)[:2], self.block_queries, block_keys)
             kept = self.draw_kept(shape, number)
         block = Block(
             query,
@@ -394,12 +409,12 @@ def _attend_to_window(
     window: "_Window",
 ) -> Tensor:
     """Computes `O` of a block, with the gradient of `relative_attention.py`."""
-    num_rows = sizes(block.query)[2]
+    block_queries = sizes(block.query)[2]
     key, value = block.key, block.value
     if has_keys:
-        key = window.with_far(key, rows[0], num_rows)
+        key = window.with_far(key, rows[0], block_queries)
     if has_values:
-        value = window.with_far(value, rows[-1], num_rows)
+        value = window.with_far(value, rows[-1], block_queries)
 
     def attend(
         query: Tensor, key: Tensor, value: Tensor, *rows: Tensor
@@ -487,23 +502,28 @@ class _Window(NamedTuple):
         sums = matmul(scores, y)
         if rows is None:
             return sums, None
-        batch_size, num_heads, num_rows, _ = sizes(scores)
+        batch_size, num_heads, block_queries, _ = sizes(scores)
         num_distances = rows.shape[-2]
         near = ops.slice(
             scores,
             start_indices(0, 0, 0, self.start),
-            (batch_size, num_heads, num_rows, num_rows + num_distances - 1),
+            (
+                batch_size,
+                num_heads,
+                block_queries,
+                block_queries + num_distances - 1,
+            ),
         )
         by_row = transposed_relative_shift(near, num_distances, self.is_causal)
         return sums + table_product(by_row, rows), by_row
 
     def with_far(
-        self, y: Tensor, rows: Tensor, num_rows: int | Tensor
+        self, y: Tensor, rows: Tensor, block_queries: int | Tensor
     ) -> Tensor:
         """Adds `r_K` to the keys, or values, that are ahead of the window."""
         if self.is_causal:
             return y
-        end = self.start + num_rows + rows.shape[-2] - 1
+        end = self.start + block_queries + rows.shape[-2] - 1
         columns = ops.arange(sizes(y)[2], dtype="int32")
         rows = widened(rows)
         is_ahead = ops.cast((columns >= end)[:, None], rows.dtype)

@@ -35,9 +35,10 @@ logits of a row, which the softmax ignores.
 
 There are two implementations. With TensorFlow on CPUs a pass over
 `(B, N, T, T)` costs as much as a matrix product: `_Diagonals` avoids such
-passes, and computes the gradient explicitly. Everywhere else rows are shifted
-into place, and the backend differentiates. A text that is known to have over
-2,048 tokens goes through `long_attention.py`, as does every text if asked.
+passes, and computes the gradient explicitly. Everywhere else, ONNX and LiteRT
+included, rows are shifted into place, and the backend differentiates. A text
+that is known to have over 2,048 tokens goes through `long_attention.py`, as
+does every text if asked.
 """
 
 from collections.abc import Callable
@@ -50,9 +51,9 @@ from relative_attention.ops.attention import plain_product
 from relative_attention.ops.attention import softmax_over_keys
 from relative_attention.ops.attention import table_product
 from relative_attention.ops.backend import has_own_kernels
+from relative_attention.ops.backend import is_for_other_runtime
 from relative_attention.ops.backend import is_half
 from relative_attention.ops.backend import run_after
-from relative_attention.ops.backend import runs_elsewhere
 from relative_attention.ops.backend import sizes
 from relative_attention.ops.backend import widened
 from relative_attention.ops.dropout import Kept
@@ -106,7 +107,7 @@ def relative_attention(
         None if table is None else one_table(ops.copy(table))
         for table in (key_relations, value_relations)
     ]
-    if has_own_kernels() and not runs_elsewhere():
+    if has_own_kernels() and not is_for_other_runtime():
         attend = _attend_on_diagonals
     else:
         attend = _attend_by_skewing
@@ -473,7 +474,11 @@ class _Diagonals:
         return _Operand(y, rows, table)
 
     def product(self, x: Tensor, operand: _Operand) -> Tensor:
-        """Computes `x_i (y_j + w_c)`, if the operand's `y` includes `w_-K`."""
+        """Computes `x_i (y_j + w_c)`, if the operand's `y` includes `w_-K`.
+
+        Otherwise `x_i w_-K` is missing. It is one number for a whole row, which
+        the softmax ignores.
+        """
         import tensorflow as tf
 
         rows = operand.rows if self.is_causal else operand.rows[..., 1:, :]

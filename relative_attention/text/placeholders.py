@@ -206,7 +206,9 @@ class Placeholders:
         self._amounts = _amounts(*symbols)
 
     def with_signs(self, text: str) -> tuple[str, list[Thing]]:
-        """Returns a text with the first sign for each thing, and the things.
+        """Returns a text with `SIGNS[0]` for every thing, and the things.
+
+        The signs are `numbered` later, when sentences are known.
 
         Args:
             text: string, a clean text, maybe with line ends.

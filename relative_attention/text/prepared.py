@@ -114,7 +114,13 @@ class TextRules:
     placeholders: Placeholders | None = None
 
     def prepare(self, line: str) -> list[Sentence]:
-        """Returns the sentences of a line, at least one."""
+        """Returns the sentences of a line, at least one.
+
+        First things become signs, all the same one. Then the line is split, and
+        what is in quotation marks is split again. Last, `_prepared` changes the
+        case of each sentence, and numbers its signs. Outer marks are cut off
+        before and after quotation marks are.
+        """
         if not (self.splits or self.usual_case or self.placeholders):
             return [Sentence(line)]
         text = clean_lines(line)

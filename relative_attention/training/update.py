@@ -12,14 +12,16 @@ shows is a mean of means. Here a batch goes through
 
 The calls of a step on TensorFlow, and where they are:
 
-    TrainableModel.train_step        trainable.py; `fit` calls it
+    TrainableModel.train_step        trainable.py, `ExactSteps`; `fit` calls it
       tensorflow_step
         loss_of_rows
-          token_scores               models/transformer.py; `TokenScores` hold
-                                     the loss of each token (losses.py)
-          compute_loss               trainable.py; their sum over the tokens
+          token_scores               models/transformer.py; calls the loss,
+                                     `score_projection` (losses.py), or returns
+                                     logits
+          compute_loss               trainable.py; takes the loss from there, or
+                                     computes it from logits; adds regularizers
         count_step                   metrics; whether the weights change
-        update_all_replicas          optimizer.py
+        update_all_replicas          calls `optimizer.apply` of optimizer.py
 
 Both backends share `loss_of_rows` and `count_step`. An evaluation also calls
 `compute_loss`.
@@ -276,7 +278,9 @@ def update_all_replicas(
     context = tf.distribute.get_replica_context()
     num_replicas = context.num_replicas_in_sync
     if num_replicas > 1:
-        # The optimizer sums once more. Clipping smaller values does nothing.
+        # The optimizer adds up over replicas again, so each gives its share.
+        # Gradients are clipped before: the optimizer would clip the shares, and
+        # leaves them as they are, because they are smaller.
         clipped = clip_gradients(optimizer, gradients)
         gradients = [gradient / num_replicas for gradient in clipped]
 

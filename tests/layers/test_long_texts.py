@@ -20,7 +20,7 @@ ENCODINGS = ["relative", "relative_global", "rotary", "alibi", "t5", None]
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(LONG, "_MOST_ROWS", 3)
+    monkeypatch.setattr(LONG, "_MOST_QUERIES", 3)
 
 
 def fill(layer):
@@ -64,14 +64,14 @@ def test_blocks_have_each_row_once_and_parts_the_keys_of_their_rows():
     for length in range(60):
         for is_causal in (False, True):
             blocks = LONG.Blocks.of(length, is_causal)
-            assert blocks.num_rows <= 3  # Of `small_blocks`.
+            assert blocks.block_queries <= 3  # Of `small_blocks`.
             # Fewer rows of padding than blocks: none could have one row less.
             missing = blocks.num_padded - length
             assert 0 <= missing < blocks.num_blocks
             ends = [blocks.end(part) for part in range(blocks.num_parts)]
             assert ends[-1] == blocks.num_padded
             steps = np.diff([0, *ends])
-            assert (steps == blocks.part_blocks * blocks.num_rows).all()
+            assert (steps == blocks.part_blocks * blocks.block_queries).all()
             assert (blocks.num_parts > 1) <= is_causal
 
 

@@ -126,7 +126,7 @@ WAYS = ("as_chosen", "portable", "recomputed")
 
 @pytest.fixture(params=WAYS)
 def way(request, monkeypatch):
-    monkeypatch.setattr(LONG, "_MOST_ROWS", 4)
+    monkeypatch.setattr(LONG, "_MOST_QUERIES", 4)
     monkeypatch.setattr(WAY, "recomputes", request.param == "recomputed")
     if request.param == "portable":
         monkeypatch.setattr(MODULE, "has_own_kernels", lambda: False)
