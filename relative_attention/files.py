@@ -4,9 +4,9 @@ A file is written under a hidden name next to its own, and renamed when it is
 complete. After a `kill -9` at any moment, its name still leads to the old or
 the new content. A folder is filled and renamed in the same way; an old one is
 deleted just before. What a killed process was writing stays under a hidden
-name, a folder until the next one of its name is written. A file that takes
-hours is a `file_in_parts`: the next process only makes the parts that are
-missing.
+name. A hidden folder is deleted when the next folder of its name is written. A
+file that takes hours is a `file_in_parts`: the next process only makes the
+parts that are missing.
 """
 
 import contextlib
@@ -403,7 +403,7 @@ class Parts:
 
     def join(self, path: pathlib.Path) -> None:
         """Writes all parts, in order, to one file."""
-        # Here, so that nothing is left beside the file after a kill.
+        # In this folder, so that a kill leaves nothing beside the file.
         joined = self.directory / ".joined"
         with open(joined, "wb") as file:
             for number in range(len(self)):
@@ -417,7 +417,8 @@ class Parts:
     def clear(self) -> None:
         """Deletes all files, but for the lock that this process holds."""
         paths = [p for p in self.directory.iterdir() if p.name != RUN_LOCK]
-        # If this is killed: a part has its notes, and all have their origin.
+        # Parts are deleted before notes, and the origin last. So after a kill
+        # each part that is left has its notes, and all have their origin.
         for path in sorted(
             paths, key=lambda path: (path.name == _ORIGIN, path.suffix)
         ):

@@ -1,13 +1,14 @@
 """Classes of this package in the registry of Keras, before they are imported.
 
-`keras.models.load_model` finds the classes of a file in a registry, which a
-class enters when its module is imported: here when its name is first used. So
-that files load after `import relative_attention` alone, the registry has
-objects that import a class as soon as Keras uses it. Keras may be imported
-after this package; an import hook waits for it.
+`keras.models.load_model` finds the classes of a file in a registry. A class
+enters the registry when its module is imported, which here happens when the
+name of the class is first used. But files must load after `import
+relative_attention` alone. So the registry has objects that import a class as
+soon as Keras uses it. If Keras is imported after this package, an import hook
+fills the registry then.
 
-Both rely on what Keras does with a registered class, as versions 3.10 and 3.15
-do it. `tests/test_keras_files.py` and `tests/hub` fail if another does not.
+The objects rely on what Keras 3.10 and 3.15 do with a registered class.
+`tests/test_keras_files.py` and `tests/hub` fail if another version differs.
 """
 
 import importlib

@@ -1,8 +1,8 @@
 """Reads YAML, of which the package has one reader.
 
-A file may come from anywhere, so aliases and merge keys are refused: nine lines
-of them stand for more than any memory holds. What is read is no larger than its
-text.
+A file may come from anywhere, so aliases and merge keys are refused: with them,
+nine lines may stand for more than any memory holds. Without them, the content
+of a file is no larger than its text.
 """
 
 import pathlib

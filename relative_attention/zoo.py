@@ -134,9 +134,9 @@ def recipe_languages(
 ) -> tuple[str | None, str | None]:
     """Returns the language codes of source and target of a recipe's text.
 
-    They are those that the recipe names, else the endings of its files, such as
-    `train.en` and `train.de.gz`. The same ending is no language, and no other
-    than one of two letters is known to be one.
+    They are the languages that the recipe names, else the endings of its files,
+    such as `train.en` and `train.de.gz`. Only an ending of two letters counts
+    as a language, and only if the two files have different endings.
 
     Args:
         data: the section `data` of the recipe, which may be from anywhere.

@@ -102,8 +102,8 @@ class Command(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parses arguments, and exits if any is unknown."""
         options, rest = super().parse_known_args(args, namespace)
-        # A misspelt option is named here: the words below would take its value
-        # for one of theirs.
+        # Report a misspelt option here: the code below would take its value
+        # for a positional argument.
         has_options = any(word.startswith("-") for word in rest)
         if rest and (self._words is None or has_options):
             # The help has all options, also the ones in groups.
@@ -362,7 +362,7 @@ def check_nbest(nbest: int | None, num_beams: int | None) -> None:
     """Raises `InputError` if there are not enough beams."""
     if nbest is None or 1 <= nbest <= (num_beams or nbest):
         return
-    # Draws have no beams, and so no most.
+    # Samples have no beams, so their number has no upper limit.
     most = "" if num_beams is None else f", and at most {num_beams}"
     raise InputError(
         f"--nbest must be at least 1{most}. Received: {nbest}. "

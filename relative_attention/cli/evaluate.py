@@ -201,7 +201,7 @@ def _evaluate(options: argparse.Namespace) -> None:
     _check(options, systems)
     texts = _texts(options, systems)
     references = [texts[path] for path in options.reference]
-    # Words of a text without blanks would be whole sentences by the default.
+    # The default tokenizer would take a sentence without blanks for one word.
     tokenize = options.tokenizer or fitting_tokenizer(references)
     if options.language is not None:
         tokenize = f"moses-{options.language}"

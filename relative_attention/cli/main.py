@@ -23,10 +23,11 @@ from relative_attention.layers.positions import import_modules
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 from relative_attention.version import __version__
 
-# Of an error, which stays one line that can be read.
+# Longer error messages are cut, so that a message stays readable.
 _MOST_CHARACTERS = 1500
 
-# Those that translate without Keras, by an engine, and what none can do.
+# The commands that can translate by an engine, without Keras, and their options
+# that need Keras.
 _ENGINE_COMMANDS = ("translate", "serve")
 _KERAS_OPTIONS = ("sample", "alignments", "checkpoint")
 
@@ -195,7 +196,7 @@ def _way_to_resume(options: argparse.Namespace) -> str:
     )
     if not is_resumable:
         return ""
-    # Given again, it would delete what is there to resume.
+    # With `--overwrite`, the command would delete what it could resume.
     if getattr(options, "overwrite", False):
         return " Rerun the same command, without --overwrite, to resume."
     return " Rerun the same command to resume."
@@ -204,7 +205,7 @@ def _way_to_resume(options: argparse.Namespace) -> str:
 def _does_without_keras(options: argparse.Namespace) -> bool:
     """Returns whether a command only reads and writes files, or has an engine.
 
-    Where Keras is absent, a command that can take the engine takes it.
+    If Keras is not installed, `translate` and `serve` use the engine.
 
     Raises:
         InputError: if a command needs Keras where it is absent.

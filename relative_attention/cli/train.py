@@ -413,8 +413,8 @@ def _sort_study_words(options: argparse.Namespace) -> None:
 def stop_with_parent() -> None:
     """Lets this process save and end, as on SIGTERM, if its parent is killed.
 
-    Standard input must be a pipe from the parent, which writes nothing. So a
-    study trains its runs, none of which continues alone, unseen.
+    Standard input must be a pipe from the parent, which writes nothing to it. A
+    study starts its runs in this way, so that no run continues without it.
     """
 
     def wait() -> None:

@@ -120,7 +120,7 @@ def _translate(options: argparse.Namespace) -> None:
     translator = command.load_models(
         options, names=(*command.LOADING_OPTIONS, *command.TERMS)
     )
-    # Draws are as many as asked for, whatever the number of beams.
+    # The number of samples does not depend on the number of beams.
     num_beams = None if options.sample else translator.num_beams
     command.check_nbest(options.nbest, num_beams)
     # Only the model knows its language, so this check comes after loading.
@@ -136,7 +136,7 @@ def _translate(options: argparse.Namespace) -> None:
                 found = _decode(translator, options, chunk, progress)
                 notes = _notes(chunk, found, translator, is_unknown)
                 output.add(number, _written(options, chunk, found), notes)
-            # Of parts that an earlier process made as well.
+            # This includes notes on parts that an earlier process made.
             for name, numbers in output.notes(number).items():
                 noted[name].add(numbers)
     # The lines below must not follow a count on its line.
@@ -243,7 +243,7 @@ def _check(options: argparse.Namespace) -> range:
     """
     from relative_attention.data.lines import read_lines
 
-    # The text itself may be written over: it is read before.
+    # The output may replace the input, which is read before that.
     streams.check_output(options.output, options.prefix)
     # The cheapest checks come first; files are read last.
     _check_rules(options)
@@ -453,7 +453,7 @@ def _opened(
     if files.is_stream(options.output) or not all(
         path and os.path.isfile(path) for path in texts
     ):
-        # Whole or not at all, but from the start again.
+        # Written whole or not at all, but a new process starts from line 1.
         with files.atomic_file(options.output) as file:
             yield streams.StreamOutput(file)
         return

@@ -31,8 +31,8 @@ from relative_attention.saving.model_directory import save_vocabularies
 from relative_attention.tensor_type import Tensor
 
 _INDEX = ".index"
-# A config may ask for so many times the numbers of a checkpoint before it is
-# refused for its size alone: below, the error names the variables.
+# A config is refused for its size alone if the model has more than this many
+# times the numbers of the checkpoint. Below that, an error names the variables.
 _MOST_TIMES = 16
 # The most variables that an error names.
 _MOST_LISTED = 4
@@ -168,7 +168,7 @@ def build_model(
     Args:
         fields: dict of arguments of `TransformerConfig`.
         source: string. The source of the fields, for the error.
-        checkpoint: `TensorFlowCheckpoint`, which must have as many numbers.
+        checkpoint: `TensorFlowCheckpoint`, whose size limits the model's.
 
     Raises:
         InputError: if the config is not valid, or of a larger model.

@@ -29,9 +29,10 @@ from relative_attention.models import Transformer
 from relative_attention.tensor_type import Tensor
 
 # OpenNMT-tf's auto_config: 4 beams without length penalty. Translations have
-# at most 250 tokens there, for any source. Its beam search is another one: with
-# 4 beams 298 of 300 and 153 of 153 translations of two trained models were the
-# same; with 1, 2, 3 or 6 at most 287 and 125.
+# at most 250 tokens there, for any source. Its beam search differs from
+# `beam_search`. With 4 beams `beam_search` finds 298 of 300 and 153 of 153 of
+# its translations by two trained models; with 1, 2, 3 or 6 beams at most 287
+# and 125.
 _DECODING = DecodingSection(
     num_beams=4, length_penalty=0.0, max_extra_length=100
 )
@@ -85,11 +86,12 @@ def convert_opennmt_tf(
 
     The folder has the settings of OpenNMT-tf's automatic configuration (beam 4,
     no length penalty), except that translations have at most 100 tokens more
-    than the source. Logits, scores and greedy translations are OpenNMT-tf's.
-    With several beams nearly all translations of a trained model are.
-    OpenNMT-tf keeps ended hypotheses among its beams, and `beam_search` beside
-    them, so it finds some that OpenNMT-tf has dropped. With a model that has
-    barely learned when a sentence ends, most translations differ.
+    than the source. Logits, scores and greedy translations are the same as in
+    OpenNMT-tf. With several beams, nearly all translations of a trained model
+    are the same, too. OpenNMT-tf keeps ended hypotheses among its beams.
+    `beam_search` keeps ended hypotheses beside its beams, so it finds some that
+    OpenNMT-tf has dropped. With a model that has barely learned when a sentence
+    ends, most translations differ.
 
     `conversion.txt` in the folder says where each variable of the checkpoint
     went.

@@ -77,7 +77,7 @@ _SHARD = re.compile(
     r"(?P<scope>(?P<model>.+)/symbol_modality_(?P<rows>\d+)_(?P<columns>\d+)"
     r"/(?P<use>shared|input_emb|target_emb|softmax))/weights_(?P<index>\d+)"
 )
-# The matrices that exist decide which are shared.
+# Which embeddings are shared, by the matrices that a checkpoint has.
 _SHARING = {
     ("shared",): "all",
     ("shared", "softmax"): "source_target",
@@ -376,7 +376,7 @@ def _find_embeddings(
     matrices: dict[str, re.Match] = {}
     for name, shape in checkpoint.shapes.items():
         match = _SHARD.fullmatch(name)
-        # VariableNames of the optimizer's state end in the names of variables.
+        # The names of the optimizer's variables end in the names of weights.
         if match and not name.startswith("training/"):
             if len(shape) != 2 or shape[1] != int(match["columns"]):
                 raise InputError(

@@ -39,8 +39,8 @@ from relative_attention.data.split import Pair
 from relative_attention.errors import InputError
 from relative_attention.schema import unknown
 
-# Of a line, a row or a unit of a translation memory; what is longer is no
-# sentence, and would fill the memory.
+# The most bytes of a line, a row or a unit of a translation memory. A longer
+# one is no sentence, and would fill the memory.
 MOST_BYTES = 1 << 24
 _OPEN: Mapping[str, Callable[[Any], Any]] = {
     ".gz": gzip.open,
@@ -49,8 +49,8 @@ _OPEN: Mapping[str, Callable[[Any], Any]] = {
 }
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _PAIR_KINDS = (*_DELIMITERS, ".tmx")
-# What reading a damaged file may raise; the last three are of zip archives:
-# with a password, of an unknown method, with a name that is no UTF-8.
+# Errors of reading a damaged file. The last three are errors of zip archives:
+# a password, an unknown method, a name that is not UTF-8.
 _DAMAGE = (
     OSError,
     EOFError,
@@ -62,7 +62,7 @@ _DAMAGE = (
     NotImplementedError,
     UnicodeDecodeError,
 )
-# Files of an archive that are about it.
+# Files that describe the archive in which they are.
 _about = re.compile(r"[._].*|(readme|license|copying)\b.*", re.IGNORECASE)
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _MOST_NAMED = 20
@@ -420,7 +420,7 @@ def _text(segment: Element) -> str:
         pieces.append(item.text or "")
         for child in reversed(item):
             waiting.append(child.tail or "")
-            # All others have codes, in place of which there is nothing.
+            # Elements other than `hi` hold codes, which are left out.
             if _name(child) == "hi":
                 waiting.append(child)
     return "".join(pieces)

@@ -1,7 +1,7 @@
 """Makes training, validation and test texts of pairs: cleaned, without doubles.
 
-Of the pairs that are in the validation and test texts of bundled models, the
-package has hashes, not the text: all who have the same archive of
+The package has hashes of the pairs in the validation and test texts of bundled
+models, not the texts. So all users with the same archive of
 www.manythings.org/anki get the same texts.
 """
 
@@ -36,10 +36,11 @@ from relative_attention.files import check_is_free
 from relative_attention.schema import unknown
 from relative_attention.text.form import clean_text
 
-# Yields the same pairs; may show how many of their number, if known, are done.
+# Yields the same pairs, and may show how many are done. Takes pairs, and their
+# number or `None`.
 Watch: TypeAlias = Callable[[Iterable[Pair], int | None], Iterable[Pair]]
 
-# The test pairs are chosen first: they do not depend on how many others are.
+# Test pairs are chosen first, so they do not depend on the size of `val`.
 _HELD_OUT = ("test", "val")
 _PARTS = {TRAIN: "train", 2: "val", 1: "test"}
 _NUM_HELD_OUT = 2000
@@ -290,7 +291,7 @@ class _Cleaner:
         return None
 
     def are_first(self) -> np.ndarray:
-        """Returns whether each pair that stays is no double of one before."""
+        """Returns whether each pair that stays is unlike all pairs before."""
         hashes = np.frombuffer(self._hashes, np.uint64)
         _, places = np.unique(hashes, return_index=True)
         are_first = np.zeros(len(hashes), np.bool_)

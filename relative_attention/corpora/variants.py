@@ -42,20 +42,21 @@ from relative_attention.text.form import clean_text
 
 # A line has no more variants on average.
 MOST_VARIANTS = 4
-# Two words translate each other if this share of the lines that have either has
-# both (Dice's coefficient). What is the same on both sides, as "Tom", must have
-# more of it: German "Gift" and English "gift" do not.
+# Two words translate each other if their Dice coefficient is at least this:
+# twice the lines with both words, over the sum of the lines with each. Equal
+# words, such as "Tom", need a higher one: German "Gift" is not English "gift".
 _LEAST_DICE = 0.45
 _LEAST_DICE_OF_SAME = 0.7
 _LEAST_COUNT = 5
-# Bounds of memory and time: lines that are counted, lines of a word in which
-# words of the other side are counted, characters of a part of a word where
-# words have no blanks around them, and lines with so many words at most.
+# Bounds of memory and time: the lines that are counted; the lines of a word in
+# which words of the other side are counted; the characters of a part of a word,
+# in scripts without blanks; the words of a line, which is skipped if longer.
 _MOST_LINES = 200_000
 _MOST_LINES_OF_WORD = 64
 _LONGEST_PART = 6
 _MOST_WORDS = 400
-# A word in more of the lines is one of grammar, and a sign never stands for it.
+# A word in a larger share of the lines counts as a word of grammar. A sign
+# replaces such a word only if it is the same on both sides.
 _MOST_OFTEN = 0.01
 
 # With "'t" or "'s".
@@ -258,8 +259,8 @@ class _Twins:
         for word, found in together.items():
             # The lines that have both, as far as these lines tell.
             scale = counts[0][word] / lines_of[word]
-            # The shortest of those that are in the same lines, as "water" is no
-            # more than one of the parts of words around it.
+            # Of parts of words that are in the same lines, take the shortest:
+            # the others are that word with letters around it.
             dice, _, twin = max(
                 (
                     2 * scale * number / (counts[0][word] + counts[1][other]),
@@ -337,9 +338,9 @@ class _Names:
 
     def __init__(self, draws: random.Random, known: Mapping[str, int]) -> None:
         self._draws = draws
-        # Names often begin like known words, which a model must learn not to
-        # translate: the more often it has seen a word, the harder that is. The
-        # root leaves some for rare ones.
+        # Names often begin like known words, and a model must learn not to
+        # translate such names. The more often it has seen a word, the harder
+        # that is. The square root leaves some names for rare words.
         self._known = [
             word
             for word in known
@@ -440,8 +441,8 @@ class _Writer:
             if place.is_same
             and place.word[0].isupper()
             and len(place.word) > 1
-            # A model takes the first word for a name if it often is an invented
-            # one, and most first words are none.
+            # Most first words of lines are no names. If many were invented
+            # names, a model would take any first word for a name.
             and (place.spans[0][0] or self._draws.random() < 0.6)
         ]
         numbers = [place for place in places if place.word.isdecimal()]

@@ -58,11 +58,11 @@ def length_buckets(
     Use them to reproduce tensor2tensor's batches. `TokenBatches` pads less, and
     can resume at any step.
 
-    A batch has about `batch_tokens` tokens on its longer side, with padding. It
-    has fewer for two reasons: the number of rows is computed from the end of
-    the bucket, which no pair reaches, and is rounded down to a divisor of one
-    window that all buckets share, a number with very many divisors. Beyond
-    `max_length` it may have more.
+    A batch has about `batch_tokens` tokens on its longer side, with padding.
+    There are fewer tokens for two reasons. The number of rows is computed from
+    the end of the bucket, which no pair reaches. The number is then rounded
+    down to a divisor of one window that all buckets share, a number with very
+    many divisors. A batch of pairs beyond `max_length` may have more tokens.
 
     Args:
         batch_tokens: int. Number of tokens of a batch on its longer side, with

@@ -15,12 +15,12 @@ LEFT_OUT, TRAIN = -1, 0
 # Each part that is held out is at most this share of all pairs.
 _LARGEST_SHARE = 0.1
 # A pair with a more frequent sentence is not held out: training would lose all
-# others that have it.
+# other pairs with this sentence.
 _MOST_OCCURRENCES = 6
-# Of a side without text, which is no sentence.
+# The key of a side without text, which is no sentence.
 _NO_SENTENCE = 0
-# One in 400,000 texts of 100,000 pairs has a pair that is taken for another,
-# stored one.
+# One in 400,000 texts of 100,000 pairs has a pair with the hash of another,
+# stored pair.
 _STORED_BYTES = 6
 _find_others = re.compile(r"[\W_]+")
 
@@ -33,11 +33,11 @@ def split_pairs(
 ) -> np.ndarray:
     """Chooses the part of each pair.
 
-    Pairs are held out in the order of their hashes, one part after another, if
-    each of their two sentences is in at most six pairs, and in none that is
-    held out already. The other pairs that have one of their sentences are left
-    out of training: so no sentence of either side is in two parts, whatever its
-    case and punctuation. Letters and digits are compared.
+    Pairs are held out in the order of their hashes, one part after another. A
+    pair is held out if each of its two sentences is in at most six pairs, and
+    in no pair that is held out already. All other pairs with one of these
+    sentences are left out of training. So no sentence of either side is in two
+    parts. Sentences are compared by their letters and digits, ignoring case.
 
     The order of the pairs does not matter. In memory there are hashes of the
     pairs, and not the text.
@@ -47,8 +47,8 @@ def split_pairs(
         sizes: list of ints, the most pairs of each part that is held out; a
             tenth of all pairs at most, and one at least unless it is 0.
         seed: int. Another one chooses other pairs.
-        stored: for each part that is held out a collection of `pair_hash`. All
-            pairs that have one are this part; the choices above are not made.
+        stored: for each part that is held out a collection of `pair_hash`. The
+            part is all pairs with these hashes, in place of the choice above.
             Defaults to `None`.
 
     Returns:
@@ -120,7 +120,7 @@ def _chosen(
 
 
 def _sentence_key(sentence: str) -> bytes:
-    """Returns eight bytes that sentences of the same letters have."""
+    """Returns eight bytes, equal for sentences with the same letters."""
     if not sentence or sentence.isspace():
         return _NO_SENTENCE.to_bytes(8, "little")
     # What has no letter is compared as it is.

@@ -113,11 +113,11 @@ class TokenCorpus:
     def with_line_numbers(self, numbers: np.ndarray) -> "TokenCorpus":
         """Returns the same pairs with the line numbers of another text.
 
-        For a text that is a selection of lines of another.
+        Use it if the text is a selection of lines of another text.
 
         Args:
             numbers: int array. For each line of the text, its line number in
-                the other.
+                the other text.
 
         Returns:
             `TokenCorpus`.

@@ -338,8 +338,8 @@ class _BeamSearch:
     ) -> tuple["_Continuations", ActiveSentences]:
         """Decodes one position, and finds the best continuations.
 
-        Returns continuations of all `B` sentences. A finished sentence gets
-        those of another, which are ignored.
+        Returns continuations of all `B` sentences. A finished sentence gets the
+        continuations of another sentence, which are ignored.
         """
         logits, active = decode_active(
             self.model,

@@ -36,8 +36,8 @@ def forbid(
         active: `ActiveSentences`.
         beam_token_ids: int tensor `(A, M, p)`, the tokens of each beam so
             far; there may be more columns. Only needed with `size`.
-        size: int. No beam gets so many tokens in a row a second time; `0`
-            allows repeats.
+        size: int. No beam repeats a sequence of this many tokens; `0` allows
+            repeats.
 
     Returns:
         The logits, `IMPOSSIBLE` for tokens that are not allowed. The same

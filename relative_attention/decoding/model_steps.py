@@ -100,10 +100,10 @@ class ActiveSentences(NamedTuple):
         return take_rows(values, self.active_sentences)
 
     def scatter_to_batch(self, values: Tensor) -> Tensor:
-        """Spreads `(A, ...)` to `(B, ...)`, with any values for the others.
+        """Spreads `(A, ...)` to `(B, ...)`.
 
-        Each sentence gathers its row, which is cheaper than writing rows into
-        zeros. The caller keeps the values of the others.
+        Finished sentences get any values, which the caller must ignore. Each
+        sentence gathers its row, which is cheaper than writing rows into zeros.
         """
         return take_rows(values, self.cache_row)
 

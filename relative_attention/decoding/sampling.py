@@ -30,8 +30,8 @@ from relative_attention.decoding.searcher import check_attention
 from relative_attention.decoding.searcher import check_has_steps
 from relative_attention.tensor_type import Tensor
 
-# Beyond these only the most likely token is drawn, or all with equal
-# probability. Quotients by them are in the range of float32.
+# At the lowest temperature only the most likely token is drawn, at the highest
+# all tokens are equally likely. Logits over either are in the range of float32.
 _LEAST_TEMPERATURE = 1e-30
 _MOST_TEMPERATURE = 1e30
 # Odd, so that multiples differ. The first is 2^32 over the golden ratio.
@@ -66,8 +66,8 @@ def sample(
     sentences in the batch. The batch only affects the rounding of logits: if
     two sums are equal to about 1e-6, which is rare, either may be drawn.
 
-    Id 0, which is padding, may be drawn within a result. Without it, results
-    with other ids may be the same text.
+    Id 0, which is padding, may be drawn within a result. So results with
+    different ids may have the same text.
 
     Args:
         model: `Transformer` or `Ensemble`.

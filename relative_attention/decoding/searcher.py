@@ -108,8 +108,8 @@ def beam_search(
     `max_length` if that is less. A translation does not depend on the other
     sentences in the batch.
 
-    Id 0, which is padding, may be within a result, as in tensor2tensor. Without
-    it, results with other ids may be the same text.
+    A result may contain id 0, which is padding, as in tensor2tensor. So results
+    with different ids may have the same text.
 
     In tensor2tensor the length limit, and with several results the end of the
     search, depend on the whole batch.

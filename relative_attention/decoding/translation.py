@@ -10,13 +10,13 @@ class Translation:
     """A translation and its score.
 
     Attributes:
-        text: The translation, detokenized. `Translator.search` returns the text
-            of `token_ids`; `Translator.translate_lines` what its rules make of
-            it.
+        text: The translation, detokenized. From `Translator.search` it is the
+            text of `token_ids`. `Translator.translate_lines` restores that text
+            by its rules.
         score: Its score in the beam search (see `beam_search`), or its
             log-probability if it was drawn (see `sample`); `0.0` for a text
-            without a search. Of a line that was translated in parts, the sum
-            over them.
+            without a search. A line that was translated in parts has the sum
+            of their scores.
         was_cut: Whether the source was longer than the limit and was cut.
         source_token_ids: Ids of the source, including its end; empty if the
             line was translated in parts.

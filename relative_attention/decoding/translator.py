@@ -160,8 +160,8 @@ class Translator:
         trained_source_length: int. Longer sentences were rare in training; see
             `decoding.trained_source_length` of a recipe. They are translated
             all the same. Defaults to `None`, unknown.
-        no_repeat_ngram: int. No translation by beam search has the same so
-            many tokens in a row twice. Defaults to `0`, which allows repeats.
+        no_repeat_ngram: int. No translation by beam search repeats a sequence
+            of this many tokens. Defaults to `0`, which allows repeats.
         source_language: string. The language code of the source, such as
             `"en"`. Defaults to `None`, unknown.
         target_language: string. The language code of the target, whose
@@ -483,8 +483,8 @@ class Translator:
                 ]
                 if restored:
                     found[index] = restored[:num_results]
-        # 2. Sentences that are left, piece by piece: the text between signs. A
-        #    piece is no sentence, so `count` is not to report it.
+        # 2. Sentences that are left, piece by piece: the text between signs.
+        #    Pieces are not sentences, so `count` must not report them.
         report = None
         left = [index for index in range(len(sentences)) if index not in found]
         pieces = [

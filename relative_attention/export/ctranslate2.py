@@ -128,11 +128,11 @@ def export_ctranslate2(
 
     A model may have relative positions that the heads share, of keys, of
     values or of both; no positions; or absolute ones, sinusoidal or learned.
-    Absolute ones become a table of 1,024 rows (or of `max_source_length +
-    max_extra_length`, or of all learned ones, if that is more); CTranslate2
-    raises an error beyond it. Heads may have any size. The token id 0 embeds
-    to zero; if logits share the embeddings, the file has one more matrix for
-    that.
+    Absolute positions become a table of 1,024 rows, or of `max_source_length +
+    max_extra_length`, or of all learned positions, if that is more.
+    CTranslate2 raises an error beyond the table. Heads may have any size. The
+    token id 0 embeds to zero; if logits share the embeddings, the file has one
+    more matrix for that.
 
     On an AMD processor with AVX2 and without VNNI, CTranslate2 4.8 made
     errors of int8 log-probabilities nine times as large as with the
@@ -346,9 +346,10 @@ def _set_embeddings(
         names = ["embedding", "embedding"]
     source, target = (_array(arrays[f"{name}/embeddings"]) for name in names)
     output = _array(arrays.get("output_embedding/embeddings", target))
-    # Padding embeds to zero, also as the first input of the decoder. Its logit
-    # uses the row as it is. CTranslate2 could start from zero by itself, but
-    # then zeroes all of a prefix when it looks for alternatives.
+    # Padding embeds to zero, also as the first input of the decoder. The logit
+    # of padding uses the row as it is. CTranslate2 could zero the first input
+    # by itself. But it would also zero a whole prefix when it looks for
+    # alternatives.
     source[0] = 0
     target[0] = 0
     if config.use_target_space_embedding:
@@ -541,9 +542,9 @@ def _set_vocabularies(
 def _unique_tokens(vocabulary: AnyVocabulary) -> list[str]:
     """Returns the pieces in the order of ids, no two of them equal.
 
-    CTranslate2 finds ids by token. A file of subwords may have empty lines,
-    and equal ones, of which the last is used (the first, of tokens). A piece
-    that is never used is named by its id, such as `<unused 17>`.
+    CTranslate2 finds ids by token. A file of subwords may have empty lines and
+    equal lines. Of equal subwords the last is used, of equal tokens the first.
+    A piece that is never used is named by its id, such as `<unused 17>`.
     """
     tokens = vocabulary.pieces(range(len(vocabulary)))
     order: Iterable[int] = range(len(tokens))

@@ -43,8 +43,8 @@ DTYPES = ("float32", "bfloat16", "int8")
 CACHE_VARIABLE = "RELATIVE_ATTENTION_CACHE"
 
 # `beam_search` divides log P by `((5 + len) / 6) ** alpha`, CTranslate2 by
-# `len ** alpha`. So all its hypotheses are asked for without a penalty, and
-# ranked here. At exactly 0 it would end a search early.
+# `len ** alpha`. So CTranslate2 returns its hypotheses without a penalty, and
+# they are ranked here. With exactly 0, CTranslate2 would end a search early.
 _NO_PENALTY = 1e-9
 # CTranslate2 ends a search when as many hypotheses have ended as there are
 # beams, which is too early for a length penalty. With one more, nearly all
@@ -251,11 +251,11 @@ class CTranslate2Model(Searcher):
                     for tokens, score in zip(result.hypotheses, result.scores)
                 ]
 
-        # A call has one limit. All sentences get the greatest first, ...
+        # A call has one limit: first the greatest, for all sentences, ...
         numbers = [number for number, limit in enumerate(limits) if limit]
         if numbers:
             search(numbers, max(limits))
-        # ... and those with a longer result than they may have, their own.
+        # ... then sentences with a longer result are searched with their own.
         too_long: dict[int, list[int]] = {}
         for number, limit in enumerate(limits):
             if any(len(one.token_ids) > limit for one in found[number]):
@@ -269,10 +269,10 @@ class CTranslate2Model(Searcher):
     def _score_again(
         self, found: list[list["_Hypothesis"]], sources: list[list[str]]
     ) -> None:
-        """Gives hypotheses their log P, which a constrained search has not.
+        """Replaces the scores of a constrained search by log P.
 
-        CTranslate2 leaves out the probability of a prefix, and divides that of
-        an end that is too early among the other tokens.
+        CTranslate2 leaves out the probability of a prefix. It also divides the
+        probability of an end that is too early among the other tokens.
         """
         places = [
             (number, rank)

@@ -107,8 +107,8 @@ def model_folder(preset: str) -> pathlib.Path | None:
 def _check_size(folder: pathlib.Path) -> None:
     """Refuses a config of a far larger model than the weights beside it.
 
-    What else is wrong in a folder, KerasHub says. Of a hub's handle there is no
-    folder yet.
+    KerasHub reports everything else that is wrong in a folder. A handle of a
+    hub has no folder yet, so it is not checked.
     """
     files = [*folder.glob("*.weights*.h5")]
     # A byte may hold two numbers, and a file may be cut short.
@@ -238,7 +238,7 @@ def upload(handle: str, folder: pathlib.Path) -> None:
 
 
 def _is_unchanged(task: Any, origin: pathlib.Path) -> bool:
-    """Tells whether a task searches with the model in a folder, as it does."""
+    """Tells whether a task has the weights and settings of a folder."""
     _, decoding = load_config(origin)
     # Settings that the scores on the card depend on.
     for name in ("num_beams", "length_penalty"):

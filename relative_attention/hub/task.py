@@ -415,7 +415,7 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
             end = 1 - validation_split
             validation = _batches(batch_size, x, y, sample_weight, start=end)
         if validation is not None:
-            # It is batched already, or a data set's own.
+            # `validation_data` is data alone; `fit` has one batch size for all.
             validation.pop("batch_size", None)
             validation_data = keras.utils.pack_x_y_sample_weight(**validation)
         # KerasHub makes data sets, which are not shuffled.

@@ -1,7 +1,8 @@
 """Types of the arguments that layers share, for editors and type checkers.
 
-Keras has no types. A layer whose signature ends in `**kwargs` names here what
-these may be, so that a misspelled argument is found before the program runs.
+Keras has no type annotations. For layers whose signature ends in `**kwargs`,
+these classes name the keyword arguments, so that a misspelled argument is found
+before the program runs.
 """
 
 from collections.abc import Callable

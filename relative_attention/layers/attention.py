@@ -84,12 +84,12 @@ class AttentionTerms(NamedTuple):
             encoding rotates queries and keys.
         value: float tensor `(B, N, S, H_v)`, `v_j`.
         content_logits: float tensor `(B, N, T, S)`, `q_i k_j / sqrt(d_z)`.
-        position_logits: what positions add to them, such as
+        position_logits: what positions add to `content_logits`, such as
             `q_i a_ij^K / sqrt(d_z)`; or `None`. It may have a batch axis of 1.
         scores: float tensor `(B, N, T, S)`, the softmax of the sum.
         value_context: float tensor `(B, N, T, H_v)`, `sum_j alpha_ij v_j`.
-        position_context: what positions add to it, `sum_j alpha_ij a_ij^V`;
-            or `None`.
+        position_context: what positions add to `value_context`,
+            `sum_j alpha_ij a_ij^V`; or `None`.
     """
 
     query: Tensor
@@ -339,8 +339,8 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
 
         def attend(block: Block, *values: Tensor) -> Tensor:
             # On TensorFlow, a custom gradient takes tensors and no variables,
-            # so tensors stand for the weights. This scope hides one around it,
-            # so it must have the values of all weights, of `fixed` ones too.
+            # so tensors stand for the weights. This scope hides a scope around
+            # it, so the mapping must have the values of `fixed`, too.
             mapping = [*zip(floats, values), *fixed]
             with keras.StatelessScope(state_mapping=mapping):
                 return self._attend_block(block)

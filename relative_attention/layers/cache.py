@@ -28,8 +28,9 @@ class KeyValueCache(NamedTuple):
     """Keys and values of every position decoded so far, of all beams.
 
     The cache has two parts. Every step copies the recent columns to append its
-    own, so there should be few of them. `merged` moves them to the others,
-    which copies all columns. Every 32 steps or so, both cost little.
+    own, so there should be few recent columns. `merged` moves them to the other
+    part, which copies all columns. If `merged` is called every 32 steps or so,
+    both kinds of copies cost little.
 
     Attributes:
         key: float tensor `(B, N, p * M, H)`.

@@ -66,8 +66,9 @@ class QuantizableLayer(keras.layers.Layer):
 class SublayerMaker(keras.layers.Layer):
     """A mixin for layers that make sublayers which can be quantized.
 
-    Keras saves how a layer is quantized in its own config only. Sublayers have
-    none in a file, so the config of the layer that makes them says it.
+    Keras saves how a layer is quantized only in the config of that layer. A
+    file has no config of a sublayer. So the layer that makes the sublayer saves
+    how the sublayer is quantized.
 
     Args:
         quantized_layers: dict, by the names of quantized sublayers, of their

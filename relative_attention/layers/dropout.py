@@ -24,11 +24,12 @@ from relative_attention.tensor_type import Tensor
 _LEVELS = 256
 # Eight bits resolve rates poorly that are closer to 0 or 1 than this.
 _LEAST_RATE = 1 / 32
-# A seed is two numbers: the seed of its generator and the count of draws. This
-# is added to the first for each replica. It is odd and large, to avoid the
-# seeds of other layers.
+# A seed is two numbers: the seed of its generator and the count of draws. The
+# stride is added to the first number for each replica. It is odd and large, to
+# avoid the seeds of other layers.
 _STRIDE = 0x9E3779B1
-# The same for each mask of a seed. PyTorch has signed seeds.
+# The stride for each mask of a seed. It is below 2^31, as PyTorch's seeds are
+# signed.
 _NUMBER_STRIDE = 0x2545F491
 
 
@@ -63,8 +64,9 @@ class Dropout(keras.layers.Dropout):
     def for_call(self, training: bool | None) -> DrawKept | None:
         """Returns the function that draws what one call keeps.
 
-        It takes a shape, and draws the same whenever it is called. With the
-        number of a block as its second argument, it draws another for each.
+        The function takes a shape, and draws the same mask at every call. With
+        the number of a block as its second argument, it draws another mask for
+        each block.
 
         Args:
             training: as of a call.
@@ -75,7 +77,7 @@ class Dropout(keras.layers.Dropout):
         return self._draw() if self._drops(training) else None
 
     def _drops(self, training: bool | None) -> bool:
-        # The rate first: with `keras.RematScope`, JAX does not know the other.
+        # The rate first: in `keras.RematScope`, JAX does not know `training`.
         try:
             return self.rate != 0 and bool(training)
         except TypeError as error:

@@ -235,7 +235,7 @@ class RelationAwareSelfAttention(OneEncodingAttention):
     ) -> AttentionTerms:
         self._check_relations(inputs.shape, relations)
         if finds_shapes():
-            # Whose size may be known, beside an unknown number of nodes.
+            # `relations` may have a known size but `inputs` an unknown one.
             length = sizes(inputs)[1]
             relations = ops.zeros((length, length), "int32")
         query, key, value, _ = self._project(inputs)

@@ -125,8 +125,8 @@ def enable_lora(
     """Freezes the model and adds adapters; only these are trained.
 
     A kernel `W` becomes `W + A B`, where `A` has `rank` columns and `B` is zero
-    at first. Call it before `compile`. A model folder of such a model holds the
-    sums.
+    at first. Call it before `compile`. A model folder then holds the sums
+    `W + A B`.
 
     Args:
         rank: int. Number of columns of `A` and rows of `B`.

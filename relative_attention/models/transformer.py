@@ -656,7 +656,7 @@ def _make_block(
         )
     ]
     if is_decoder:
-        # There are no relations whose edges could be gathered.
+        # "transpose" is for relations, which cross-attention does not have.
         is_given = config.implementation == "recompute"
         sublayers.append(
             CrossAttention(

@@ -126,8 +126,8 @@ def known_values(tensor: Tensor) -> "np.ndarray | None":
 def finds_shapes() -> bool:
     """Returns whether Keras calls a layer for the shapes of its outputs alone.
 
-    A mask does not change them. Beside sizes that are not known, one of a known
-    size may be an error then.
+    A mask does not change the shapes. Where other sizes are not known, a mask
+    of a known size may be an error.
     """
     # Only a scope knows which scope it is in.
     with keras.SymbolicScope() as scope:

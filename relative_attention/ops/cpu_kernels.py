@@ -24,10 +24,10 @@ def feed_forward(
 ) -> Tensor:
     """Computes `drop(max(0, x W_1 + b_1)) W_2 + b_2` with TensorFlow.
 
-    Only the input of the second product is kept for the gradient. It is above 0
-    where neither ReLU nor dropout gave 0, and there the slope of both is the
-    scale of dropout. Automatic differentiation would also keep the outputs of
-    the ReLU and the dropout mask.
+    Only the input of the second product is kept for the gradient. Where this
+    input is above 0, neither ReLU nor dropout gave 0, and the slope of the two
+    together is the scale of dropout. Automatic differentiation would also keep
+    the outputs of the ReLU and the dropout mask.
 
     Args:
         rows: float tensor `(R, D)`.

@@ -1,4 +1,4 @@
-"""What dropout keeps, and by how much that is scaled: one thing, or `None`."""
+"""What dropout keeps and its scale, as one object, or `None`: no dropout."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -50,8 +50,8 @@ def drop(x: Tensor, kept: Kept | None) -> Tensor:
     return multiply(x)
 
 
-# Half of it each, for gradients that are written out: the scale is applied
-# where there are fewer numbers.
+# Each of the next two functions does half of `drop`. Gradients that are written
+# by hand use them to apply the scale where there are fewer numbers.
 
 
 def only_kept(x: Tensor, kept: Kept | None) -> Tensor:

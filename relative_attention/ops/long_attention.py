@@ -1,9 +1,10 @@
 """Attention in memory that grows with the length, and not with its square.
 
 A block of queries at a time attends to all keys. The gradient computes the
-scores of a block again (`recompute.py`; Rabe & Staats 2021), so those of all
-queries are never in memory. A causal mask is made for each block. With it the
-text is cut into eight parts, or fewer, and a part leaves out the keys after it.
+scores of a block again (`recompute.py`; Rabe & Staats 2021), so the scores of
+all queries are never in memory. A causal mask is made for each block. With a
+causal mask the text is cut into eight parts, or fewer, and a part leaves out
+the keys after it.
 
 long_relative_attention    the relations that a window needs
   long_attention           cuts the queries into `Blocks`
@@ -60,14 +61,14 @@ from relative_attention.ops.relative_attention import relative_shift
 from relative_attention.ops.relative_attention import transposed_relative_shift
 from relative_attention.tensor_type import Tensor
 
-# With more, a block takes more memory. With fewer, the gradients of keys and
-# values, which are added up for each block, take more of the time; this was
-# measured on TensorFlow only.
+# With more queries, a block takes more memory. With fewer, the gradients of
+# keys and values, which are added up for each block, take more of the time;
+# this was measured on TensorFlow only.
 _MOST_QUERIES = 128 if keras.backend.backend() == "tensorflow" else 64
-# Of a causal mask, what is computed but masked is 1/16 of all pairs.
+# With eight parts, 1/16 of all pairs is computed although it is masked.
 _CAUSAL_PARTS = 8
-# The most pairs of query and key of which all scores are in memory at a time,
-# unless asked: those of 2,048 tokens.
+# The most pairs of query and key whose scores are all in memory at a time with
+# the implementation "auto": the pairs of 2,048 tokens.
 MOST_PAIRS = 2048**2
 
 
@@ -370,8 +371,9 @@ def long_relative_attention(
         limit = tables[0].shape[-2] // 2
         margins = (limit - 1, 0 if is_causal else limit)
     farthest = [table[..., :1, :] for table in tables]
-    # Relations of a window, less that of the farthest key. Values get the
-    # latter here. Keys do without: it would add the same to all logits.
+    # Relations of a window, less the relation of the farthest key. The latter
+    # is added to values here. It is not added to keys, as it would add the same
+    # number to all logits of a query.
     rows = [
         table[..., 1 : sum(margins) + 2, :] - far
         for table, far in zip(tables, farthest)
@@ -455,8 +457,8 @@ def _attend_to_window(
     inputs = (block.query, key, value, *rows)
     if keras.backend.backend() == "tensorflow":
         return custom_gradient(attend)(*inputs)
-    # Elsewhere what `gradient` uses would be kept, as `recompute.py` knows
-    # nothing of it.
+    # On other backends a custom gradient would keep the tensors that `gradient`
+    # uses, as `recompute.py` does not know of them.
     return attend(*inputs)[0]
 
 

@@ -158,8 +158,8 @@ def check_mask(name: str, mask: Tensor) -> tuple[int | None, ...]:
 def check_flags(**flags: Any) -> None:
     """Raises `ValueError` for flags of a call that were given a tensor.
 
-    So keys and values are, where a user of `keras.layers.MultiHeadAttention`
-    passes them by position.
+    A user of `keras.layers.MultiHeadAttention` may pass keys and values by
+    position, and they would be taken for flags.
 
     Args:
         **flags: the arguments, by name.

@@ -43,8 +43,8 @@ def map_recomputed(
     Args:
         parts: each has the same number of blocks.
         rows: float tensor `(blocks, ...)`.
-        *shared: float tensors, which all blocks use. On TensorFlow rows and
-            these have gradients, and nothing else.
+        *shared: float tensors, which all blocks use. On TensorFlow only `rows`
+            and these tensors have gradients.
 
     Returns:
         Tensor `(blocks, ...)`.
@@ -90,9 +90,9 @@ def _apply_on_torch(
 
     count = rows.shape[0] // len(parts)
     outputs = []
-    # From the last to the first. With a causal mask, blocks then need less and
-    # less memory, so each fits where the one before was. In the other order
-    # glibc took seven times the memory that was in use.
+    # From the last block to the first. With a causal mask, each block then
+    # needs less memory than the block before, and fits where that block was. In
+    # the other order glibc took seven times the memory that was in use.
     for index, part in reversed(tuple(enumerate(parts))):
         prepared = part.prepare(*shared)
         for number in reversed(range(index * count, (index + 1) * count)):

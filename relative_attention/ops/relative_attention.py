@@ -30,15 +30,15 @@ Two functions compute all of it, without an embedding for each pair:
 Only `2K + 1` vectors `w` are distinct. All keys farther back than `K` share
 one of them, and all keys farther ahead another. So values get `w_-K`, and
 `r_d = w_d - w_-K` is added where it is not zero: near the main diagonal, and to
-keys farther ahead. Keys do without `w_-K`. It would add the same number to all
-logits of a row, which the softmax ignores.
+keys farther ahead. `w_-K` is not added to keys: it would add the same number to
+all logits of a row, which the softmax ignores.
 
 There are two implementations. With TensorFlow on CPUs a pass over
 `(B, N, T, T)` costs as much as a matrix product: `_Diagonals` avoids such
 passes, and computes the gradient explicitly. Everywhere else, ONNX and LiteRT
 included, rows are shifted into place, and the backend differentiates. A text
-that is known to have over 2,048 tokens goes through `long_attention.py`, as
-does every text if asked.
+that is known to have over 2,048 tokens goes through `long_attention.py`. With
+`implementation="recompute"` every text does.
 """
 
 from collections.abc import Callable
@@ -277,7 +277,7 @@ def _attend_on_diagonals(
     """Computes `O` with TensorFlow's kernels for CPUs, and its gradient."""
     import tensorflow as tf
 
-    # A gradient has no argument that is `None`, so there are up to two tables.
+    # `tf.custom_gradient` takes no `None`, so there are 0 to 2 tables.
     tables = {
         side: table
         for side, table in (("key", key_table), ("value", value_table))
@@ -390,10 +390,10 @@ class _Diagonals:
         query 6              |    n  n  n | N  a  a  a
 
     `n` and `N` are the diagonals from `-K + 1` to `K`, which TensorFlow reads
-    and writes in place. Keys farther ahead than `K`, `a`, all have `r_K`. The
-    matrix product adds it, by one more column per block, to all keys of the
-    blocks that begin at `i - K + 1` or later. The `N` among them get it too, so
-    it is subtracted where their diagonals are added.
+    and writes in place. Keys farther ahead than `K`, `a`, all have `r_K`. With
+    one more column per block, the matrix product adds `r_K` to all keys of the
+    blocks that begin at `i - K + 1` or later. The keys `N` in these blocks get
+    `r_K`, too, so it is subtracted where their diagonals are added.
 
     Blocks have at least `2K` keys, so that a block with a key beyond `K` begins
     there. Longer blocks, for long sequences, need more diagonals.

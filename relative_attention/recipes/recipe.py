@@ -63,9 +63,9 @@ class Recipe:
     training: TrainingSection = TrainingSection()
     decoding: DecodingSection = DecodingSection()
 
-    # The keys, such as `training.warmup_steps`, whose values are from the
-    # preset, as the recipe omits them. Not a field: a recipe made directly has
-    # all values given.
+    # The keys that the recipe omits, such as `training.warmup_steps`, whose
+    # values come from the preset. This is not a field: if a recipe is made by
+    # its constructor, no value counts as from the preset.
     _derived = frozenset[str]()
     # The keys that were replaced, which a model to start from may not change.
     _given = frozenset[str]()

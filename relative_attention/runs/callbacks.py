@@ -1,7 +1,7 @@
 """Callbacks of `fit`, and signals that stop a run cleanly.
 
 An epoch of `fit` is a round here: the updates between two validations, and the
-second of them.
+second validation.
 """
 
 import datetime

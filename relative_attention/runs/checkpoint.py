@@ -45,8 +45,8 @@ def save_checkpoint(
 
     `state` is for JSON. A whole checkpoint that is there already is kept.
     """
-    # A run that is stopped or killed around a validation comes to its step
-    # twice. The folder is not replaced, as a kill could leave none.
+    # A run that is stopped or killed around a validation reaches the same step
+    # twice. The folder is not replaced: a kill could then leave no checkpoint.
     with contextlib.suppress(InputError):
         _read_state(pathlib.Path(directory), (_WEIGHTS, _OTHERS))
         return
@@ -72,10 +72,10 @@ def save_checkpoint(
 
 
 def load_checkpoint(model: keras.Model, directory: str | pathlib.Path) -> Any:
-    """Loads a checkpoint into a model compiled alike; returns its `state`.
+    """Loads a checkpoint into a compiled model; returns its `state`.
 
-    Raises `InputError` if it is incomplete, damaged, or of another model.
-    Nothing is assigned then.
+    Raises `InputError` if the checkpoint is incomplete or damaged, or if the
+    saved model or its optimizer was another. Nothing is assigned then.
     """
     directory = pathlib.Path(directory)
     # Checksums first: a damaged file may still load, with other numbers.

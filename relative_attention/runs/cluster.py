@@ -30,8 +30,8 @@ _JAX_NUMBERS = (
     "KERAS_DISTRIBUTION_NUM_PROCESSES",
     "KERAS_DISTRIBUTION_PROCESS_ID",
 )
-# What collects from other processes of JAX, on CPUs and on GPUs, and what
-# connects them; there is no type of its own for their errors.
+# Names of what exchanges values between processes of JAX, on CPUs and on GPUs,
+# or connects the processes. Their errors have no type of their own.
 _BETWEEN_PROCESSES = re.compile("gloo|nccl|rccl|coordination|heartbeat", re.I)
 
 

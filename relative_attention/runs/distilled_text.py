@@ -208,7 +208,7 @@ def write_distilled_pairs(
         # Source first: the target says that both are there.
         _join([pair.source for pair in pairs], output / SOURCE)
         _join([pair.target for pair in pairs], output / TARGET)
-    # Now, as a kill before would have needed them.
+    # Deleted only now: after a kill, the joined text is made of these files.
     for number in range(len(teachers)):
         (directory / f"translated-{number + 1}").unlink(missing_ok=True)
 

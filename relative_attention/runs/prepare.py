@@ -331,10 +331,10 @@ def prepare_data(
 def learn_before(
     recipe: Recipe, inputs: RunInputs, folder: pathlib.Path, report: Report
 ) -> RunInputs:
-    """Returns inputs with vocabularies, which may turn out impossible.
+    """Returns inputs with vocabularies, which are learned if none are given.
 
-    Called before a run is deleted to make room for another. `folder` is for
-    temporary texts.
+    To learn a vocabulary may be impossible, so this is called before a run is
+    deleted to make room for another. `folder` is for temporary texts.
     """
     if inputs.vocabularies is not None:
         return inputs
@@ -354,7 +354,7 @@ def _with_variants(
     directory: pathlib.Path,
     report: Report,
 ) -> ParallelCorpus:
-    """Returns a corpus with variants, which are written unless they are."""
+    """Returns a corpus with variants, and writes it unless it exists."""
     # Written once, as a resumed run must have the same lines.
     written = variants_of(corpus, directory)
     if not directory.is_dir():
@@ -399,7 +399,7 @@ def find_vocabularies(
     else:
         source = find_vocabulary(directory, "source_vocabulary")
         target = find_vocabulary(directory, "target_vocabulary")
-    # One of two would not fit a new other one.
+    # One vocabulary alone is not used: a new one might not fit it.
     return None if source is None or target is None else (source, target)
 
 

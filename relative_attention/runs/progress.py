@@ -20,8 +20,8 @@ loads the checkpoint and repeats the updates after it. Batches and dropout are
 functions of seed and step, so these updates are the same; on one CPU to the
 last bit.
 
-A round is the updates between two validations, and the second of them. Keras
-calls it an epoch; here an epoch is a pass over the corpus, as in a recipe.
+A round is the updates between two validations, and the second validation. Keras
+calls a round an epoch. Here an epoch is a pass over the corpus, as in a recipe.
 """
 
 import math
@@ -352,7 +352,7 @@ class RunProgress(keras.callbacks.Callback):
         if training.minutes and seconds >= 60 * training.minutes:
             return f"the time is up (`training.minutes` {training.minutes:g})"
         costs = list(map(self._cost, self.records))
-        # The first of equal ones is the best: as good is no better.
+        # Of equal costs the first is the best: an equal one is no better.
         since_best = len(costs) - costs.index(min(costs)) - 1
         # Each machine computes its own BLEU, but all must end together. The
         # chief decides, as its BLEU is recorded.

@@ -160,7 +160,7 @@ def train(
             with StopSignals() as signals:
                 run.restore(signals)
                 if cluster.is_chief:
-                    # Not before: what is refused would stay in the way.
+                    # Not before: the folder would keep a refused recipe.
                     record_run(output, recipe, inputs.paths)
                 run.fit()
         with cluster.chief_first():
@@ -393,11 +393,11 @@ class TrainingRun:
 
     def _fit(self, callbacks: list[keras.callbacks.Callback]) -> None:
         progress = self.progress
-        # The run was stopped in a validation: it is made first.
+        # The run was stopped in a validation, which is done first.
         if progress.unvalidated is not None:
             self._validate(progress.unvalidated, callbacks)
         elif progress.step >= self.total_steps and progress.is_in_round():
-            # It has fewer updates than it had, and ends here.
+            # The run now has fewer updates than before, and ends here.
             self._validate(progress.resumed_logs, callbacks)
         if reason := progress.reason_to_train_no_more():
             self.report(f"no update is left to train: {reason}")

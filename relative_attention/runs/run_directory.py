@@ -82,10 +82,11 @@ def claim_run_directory(
 ) -> None:
     """Checks that a folder may be used for a run, and records a new one.
 
-    A run that has trained is only deleted with `overwrite`, and not if there is
-    anything beside it that no run writes. A run without a checkpoint, as when
-    its data could not be prepared, is replaced. What a run that has trained
-    records stays as it is until `record_run`. `files`: see there.
+    A run that has trained is only deleted with `overwrite`, and not if the
+    folder has anything that no run writes. A run without a checkpoint, for
+    example because its data could not be prepared, is replaced. The record of a
+    run that has trained stays as it is until `record_run`, which also explains
+    `files`.
     """
     files = files or {}
     if resume and overwrite:
@@ -239,8 +240,8 @@ def _delete_run(directory: pathlib.Path, data: Iterable[str]) -> None:
 def _delete_set_up(directory: pathlib.Path, data: Iterable[str]) -> None:
     """Deletes what a run prepared, unless the recipe reads it.
 
-    Token ids and translations stay, which record their inputs and may have
-    taken long to make, and what no run writes.
+    Token ids and translations stay: they record their inputs, and may have
+    taken long to make. Files that no run writes stay, too.
     """
     own, _ = _content(directory, data)
     for path in own:

@@ -269,8 +269,8 @@ def with_values_of_start(
 ) -> Recipe:
     """Returns the recipe with the architecture of the model it starts from.
 
-    A bundled model has sizes that no recipe beside its own has. What decides
-    no shape, such as dropout, stays the recipe's.
+    A bundled model has sizes that only its own recipe has. Fields that decide
+    no shape, such as dropout, keep the values of `recipe`.
 
     Args:
         recipe: A `Recipe`.

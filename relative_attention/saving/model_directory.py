@@ -491,7 +491,7 @@ def load_vocabularies(
     Raises:
         InputError: if there is no vocabulary.
     """
-    # The same object twice, by which callers tell a joint vocabulary.
+    # The same object twice: callers compare by `is` to find a joint one.
     joint = find_vocabulary(directory, "vocabulary")
     if joint is not None:
         return joint, joint

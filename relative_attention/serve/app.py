@@ -65,12 +65,13 @@ from relative_attention.text.prepared import Sentence
 # How long a stopping server may take to finish running requests.
 _FINISH_SECONDS = 120
 _RELOAD_SECONDS = 1.0
-# The most pieces per byte in any vocabulary: tensor2tensor's write unknown
-# bytes as numbers.
+# The most pieces per byte in any vocabulary: the vocabularies of tensor2tensor
+# write unknown characters as numbers.
 _MOST_TOKENS_OF_A_BYTE = 5
 _MOST_CHARACTERS_OF_AN_ERROR = 500
-# Mean log-probability of a token. On everyday sentences the bundled models are
-# below it for 13 to 18 of 100; these have chrF 43 to 46, the others 67 to 74.
+# Translations with a lower mean log-probability of a token are unsure. For the
+# bundled models these are 13 to 18 of 100 translations of everyday sentences.
+# Unsure translations have chrF 43 to 46, the others 67 to 74.
 _UNSURE = -0.3
 _PAGE = ("/", "/index.html", "/page.css", "/page.js", "/icon.svg")
 # Paths without a token: the page, which asks for it, and the health check.
@@ -639,13 +640,13 @@ def run_server(
             server_header=False,
             timeout_graceful_shutdown=_FINISH_SECONDS,
         )
-        # Its connections have this from it, for the next server.
+        # Connections inherit this, so that the next server can bind the port.
         _share_port(bound, True)
         bound.listen(config.backlog)
         shown_host = f"[{host}]" if ":" in host else host
         port = bound.getsockname()[1]
         report(f"Serving {', '.join(models)} at http://{shown_host}:{port}/")
-        # Uvicorn raises the signal that ended it again.
+        # Uvicorn raises the signal that ended it once more: ignore it then.
         before = signal.signal(signal.SIGTERM, lambda *_: None)
         try:
             uvicorn.Server(config).run(sockets=[bound])

@@ -250,7 +250,7 @@ def find_alternatives(
     longest = translator.max_source_length + translator.max_extra_length
     if translator.max_length is not None:
         longest = min(longest, translator.max_length)
-    # A search decodes the whole prefix while all others wait.
+    # A search decodes the whole prefix, and all other requests wait for it.
     if len(begun) > longest:
         raise InputError(
             f"`prefix` must have at most {longest} tokens, as a translation. "

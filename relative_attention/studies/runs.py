@@ -119,7 +119,7 @@ class StudyRun:
         """Returns the run with a number for each `auto` of its recipe."""
         values = values_by_key(self.recipe)
         keys = [key for key in CHOSEN_KEYS if values.get(key) == AUTO]
-        # The same object: a run that has all its numbers is not made again.
+        # A run that has all its numbers is returned as it is.
         if not keys:
             return self
         known = recorded_files(self.path())
@@ -278,7 +278,7 @@ class StudyResults:
     ) -> Record | None:
         """Returns the record of the same run of another study, if it has one.
 
-        That is the run of the row `same_as`. With other values, as by an
+        This is the run of the row `same_as`. If it has other values, as by an
         assignment on the command line, a run is trained here.
         """
         if run.same_as is None:
@@ -300,7 +300,7 @@ class StudyResults:
             report(f"{run.name}: not taken from {origin}, which is another run")
             return None
         own = {"row": run.row, "seed": run.seed}
-        # For a shared record, where it was trained.
+        # A record that was itself taken from a study keeps that origin.
         return {"taken_from": origin, **record, **own}
 
 
@@ -509,7 +509,7 @@ def _missing(
         references = [target for _, target in run.test_corpus()]
         tokenize = bleu_tokenizer(run.recipe.data, references)
         test = SentenceStatistics.of_texts(references, references, tokenize)
-        # Not a result: of the test it has the signature and the text.
+        # What a record must match. `test` is for signature and text, no result.
         expected = {
             "row": run.row,
             "seed": run.seed,

@@ -1,7 +1,7 @@
 """Lines in capitals, in Title Case and in lowercase, in their usual case.
 
-A model has hardly seen such lines. A vocabulary knows how a word is usually
-written: so it has fewer pieces.
+A model has hardly seen such lines. The vocabulary tells how a word is usually
+written: in its usual case a word has fewer pieces.
 """
 
 import re
@@ -24,7 +24,7 @@ _QUOTATION = re.compile(
 )
 # Languages whose nouns have capitals, so that a sentence may be of such words.
 _WITH_CAPITAL_NOUNS = ("de", "lb")
-# Of so many words all with capitals, the line is in Title Case.
+# A line of at least this many words, all capitalized, is in Title Case.
 _LEAST_TITLE = 3
 # Languages in which the letter `i` has a dot in capitals, too.
 _WITH_DOTTED_CAPITAL = ("az", "tr")
@@ -52,12 +52,12 @@ def without_quotation_marks(text: str) -> tuple[str, str, str]:
 
 
 def is_in_capitals(text: str) -> bool:
-    """Returns whether several words are in capitals, and none is not.
+    """Returns whether a text has several words, all in capitals.
 
     A single word may be an abbreviation, and so may two short ones: there must
     be a word of three letters.
     """
-    # There is a capital for it, which hardly anybody writes.
+    # The capital of U+00DF is hardly ever written: people write "SS".
     words = _FREE_WORDS.findall(text.replace("\u00df", "SS"))
     return (
         len(words) > 1

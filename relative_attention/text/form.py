@@ -108,9 +108,9 @@ def composed(text: str, keep_signs: bool = False) -> str:
         text = find.sub("", text)
     if max(text, default="") < _FIRST_MARK:
         return text
-    # After the invisible characters, so that letters and accents with one
-    # between them are composed, too. A mark may become two, so runs are cut
-    # again.
+    # Invisible characters are removed first, so that a letter and an accent
+    # with such a character between them are composed, too. NFC may make two
+    # marks of one, so runs are cut again.
     return _bounded(unicodedata.normalize("NFC", _bounded(text)))
 
 

@@ -435,8 +435,8 @@ def joined(pieces: Sequence[str], things: Sequence[Thing]) -> str:
     """Returns pieces of a text with a thing between any two."""
     text = pieces[0]
     for thing, piece in zip(things, pieces[1:]):
-        # The blank beside a sign was put there, or stands where the language
-        # has none.
+        # The blank beside a sign was added, or the language has no blanks
+        # between words.
         if text.endswith(" ") and (
             thing.is_glued_before or UNSPACED.match(text[-2:-1])
         ):

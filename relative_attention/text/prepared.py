@@ -58,9 +58,9 @@ class Sentence(NamedTuple):
         return len(self.things) <= len(SIGNS)
 
     def restored(self, translation: str) -> str | None:
-        """Returns a translation of the text as one of the sentence.
+        """Returns the translation of the sentence, from a translated `text`.
 
-        `None` if a sign is missing, or is there twice.
+        Returns `None` if the translation lacks a sign, or has one twice.
         """
         if not self.things:
             return self._raised(translation)
@@ -73,7 +73,7 @@ class Sentence(NamedTuple):
         return re.split(f"[{SIGNS}]", self.text)
 
     def joined(self, translations: Sequence[str]) -> str:
-        """Returns the translations of its pieces as one of the sentence."""
+        """Returns the translation of the sentence, from translated pieces."""
         pieces = [
             # With the blanks that were around it.
             piece.replace(piece.strip(), self._raised(translation))
@@ -116,10 +116,10 @@ class TextRules:
     def prepare(self, line: str) -> list[Sentence]:
         """Returns the sentences of a line, at least one.
 
-        First things become signs, all the same one. Then the line is split, and
-        what is in quotation marks is split again. Last, `_prepared` changes the
-        case of each sentence, and numbers its signs. Outer marks are cut off
-        before and after quotation marks are.
+        First, things become signs, all of them the same sign. Then the line is
+        split, and text in quotation marks is split again. Last, `_prepared`
+        changes the case of each sentence, and numbers its signs. Outer marks
+        are cut off twice: before quotation marks are cut off, and after that.
         """
         if not (self.splits or self.usual_case or self.placeholders):
             return [Sentence(line)]

@@ -665,7 +665,7 @@ def _are_arrays(nest: Any) -> bool:
     return bool(leaves) and all(
         hasattr(leaf, "__array__")
         and len(leaf.shape) > 0
-        # A task of KerasHub takes strings, of which none would count nothing.
+        # Not strings of a KerasHub task: even an empty one counts in the loss.
         and np.asarray(leaf).dtype.kind not in "OSU"
         for leaf in leaves
     )

@@ -279,8 +279,8 @@ def update_all_replicas(
     num_replicas = context.num_replicas_in_sync
     if num_replicas > 1:
         # The optimizer adds up over replicas again, so each gives its share.
-        # Gradients are clipped before: the optimizer would clip the shares, and
-        # leaves them as they are, because they are smaller.
+        # Gradients are clipped here, as the optimizer would clip each share.
+        # After this, shares are so small that the optimizer does not clip them.
         clipped = clip_gradients(optimizer, gradients)
         gradients = [gradient / num_replicas for gradient in clipped]
 

@@ -43,8 +43,8 @@ class Names(NamedTuple):
         in_attention: a subclass of `PositionEncoding`. By default it adds
             nothing.
         on_embeddings: a layer, or `None`.
-        is_checked: bool. Whether it refuses some configs, which then ask it.
-            For other encodings a config needs no Keras.
+        is_checked: bool. Whether the encoding refuses some configs. Then its
+            class checks each config, which needs Keras.
         is_own: bool. Whether it is in a user's module.
     """
 

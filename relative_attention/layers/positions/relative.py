@@ -241,10 +241,11 @@ class Relative(RelationTables):
         relations = ops.take(table, relative_positions, axis=-2)
         return edge_product(x, ops.cast(relations, x.dtype), transpose)
 
-    # In a step of decoding no key is ahead of the query. The softmax ignores a
-    # number that is added to all logits, and scores sum to one. So all keys get
-    # the embedding of the farthest distance, and the last `K` keys also the
-    # difference to it.
+    # In a step of decoding no key is ahead of the query. All keys get the
+    # embedding `w_-K` of the farthest distance. The last `K` keys also get the
+    # difference of their embedding from `w_-K`. In the logits `w_-K` is left
+    # out, as the softmax ignores a number that is added to all logits. In the
+    # context `w_-K` is added once, as scores sum to one.
 
     def step_logits(
         self,
