@@ -490,6 +490,16 @@ def _range(values: Iterable[float]) -> str:
     return f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
 
 
+def bleu_beside_the_tutorial(engine: str) -> Callable[[Result], str]:
+    """Returns lowercased BLEU of the tutorial's model or of ours."""
+
+    def bleu(result: Result) -> str:
+        (row,) = (row for row in result.rows if row["engine"] == engine)
+        return f"{row['lowercased_bleu']:.1f}"
+
+    return bleu
+
+
 _Figure = tuple[Callable[..., str], Sequence[str]]
 
 # A sentence has one of these, and the results it is made of.
@@ -515,6 +525,13 @@ FIGURES: dict[str, _Figure] = {
         )
     },
     "gpu_layer_over_keras": (gpu_layer_over_keras, ["gpu"]),
+    **{
+        f"bleu_of_{engine}": (
+            bleu_beside_the_tutorial(engine),
+            ["keras_tutorial"],
+        )
+        for engine in ("tutorial", "ours")
+    },
     "layer_over_plain": (layer_over(PLAIN), ["attention_speed"]),
     **{
         f"step_over_sinusoidal{end}": (
@@ -583,6 +600,7 @@ TABLES: dict[str, _Figure] = {
     "translation_speed": (speed.translation_table, ["translation_speed"]),
     "output_length": (speed.output_length_table, ["output_length"]),
     "training_speed": (speed.training_table, ["training_speed"]),
+    "keras_tutorial": (speed.keras_tutorial_table, ["keras_tutorial"]),
     "growth": (speed.growth_table, ["growth"]),
     "paper_models": (
         paper_models_table,
