@@ -380,10 +380,10 @@ def _hours_on_h200(name: str) -> Callable[[Result], str]:
 # === Ratios ===
 
 
-def layer_over(base: str, passes: str = "backward") -> Callable[[Result], str]:
+def layer_over(base: str) -> Callable[[Result], str]:
     """Returns what computes the layer's time over another's, all lengths."""
     return lambda result: _range(
-        median(row[passes]["over"][base])
+        median(row["backward"]["over"][base])
         # The lengths that the table of the layer shows.
         for row in result.rows[1::2]
     )
@@ -509,10 +509,6 @@ FIGURES: dict[str, _Figure] = {
         layer_over(KERAS),
         ["attention_speed_bfloat16"],
     ),
-    "layer_over_keras_forward": (
-        layer_over(KERAS, "forward"),
-        ["attention_speed"],
-    ),
     **{
         f"long_layer_{name}": (
             long_layer_over(figure, base),
@@ -525,13 +521,11 @@ FIGURES: dict[str, _Figure] = {
         )
     },
     "gpu_layer_over_keras": (gpu_layer_over_keras, ["gpu"]),
-    **{
-        f"bleu_of_{engine}": (
-            bleu_beside_the_tutorial(engine),
-            ["keras_tutorial"],
-        )
-        for engine in ("tutorial", "ours")
-    },
+    "tutorial_bleu": (
+        bleu_beside_the_tutorial("tutorial"),
+        ["keras_tutorial"],
+    ),
+    "our_bleu": (bleu_beside_the_tutorial("ours"), ["keras_tutorial"]),
     "layer_over_plain": (layer_over(PLAIN), ["attention_speed"]),
     **{
         f"step_over_sinusoidal{end}": (
