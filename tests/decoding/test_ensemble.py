@@ -77,6 +77,7 @@ def test_next_to_impossible_tokens_keep_their_digits():
     np.testing.assert_allclose(found, mean, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.large
 def test_search_is_the_definition(ensemble, monkeypatch):
     # Caches are merged in between.
     monkeypatch.setattr(
@@ -85,6 +86,7 @@ def test_search_is_the_definition(ensemble, monkeypatch):
     assert_is_the_definition(ensemble, 3, 1)
 
 
+@pytest.mark.large
 def test_ensemble_of_one_model_is_that_model(peaked_model):
     def results(model):
         drawn = ra.sample(model, padded(SENTENCES), seed=2, max_length=10)

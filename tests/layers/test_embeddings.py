@@ -51,7 +51,16 @@ def test_id_outside_the_vocabulary_is_refused(token_id):
 
 
 @pytest.mark.int8
-@pytest.mark.parametrize("mode", ["int8", "int4/-1", "int4/3"])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        "int4/3",
+        *(
+            pytest.param(m, marks=pytest.mark.large)
+            for m in ("int8", "int4/-1")
+        ),
+    ],
+)
 def test_quantized_rows_are_those_of_keras(layer, mode):
     of_keras = keras.layers.Embedding(V, D)
     of_keras.build((None, None))

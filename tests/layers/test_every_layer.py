@@ -202,7 +202,6 @@ def test_layer_is_saved_and_trained(name, rng, tmp_path):
 
 
 QUANTIZED = [
-    ("CrossAttention", "int8"),
     ("TokenEmbedding", "int8"),
     ("FeedForward", "int4"),
 ]
@@ -383,8 +382,9 @@ def assert_graph_is_eager(function, calls):
     [
         # A block takes seconds, and its layers are here, too.
         pytest.param(name, marks=pytest.mark.large if "Block" in name else ())
-        for name in (*LAYERS, *VARIANTS)
-    ],
+        for name in LAYERS
+    ]
+    + [pytest.param(name, marks=pytest.mark.large) for name in VARIANTS],
 )
 def test_outputs_and_gradients_in_training(rng, build, name):
     import tensorflow as tf
@@ -425,7 +425,13 @@ def test_outputs_and_gradients_in_training(rng, build, name):
 
 
 @ON_TENSORFLOW
-@pytest.mark.parametrize("name", SELF_ATTENTION)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in LAYERS else pytest.mark.large)
+        for name in SELF_ATTENTION
+    ],
+)
 def test_masks_of_keras_and_of_later_keys(rng, build, name):
     _, layer = build(name)
     calls = [

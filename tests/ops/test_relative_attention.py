@@ -286,9 +286,8 @@ def test_empty_inputs_give_empty_outputs(way, rng, shape):
         ("portable", False),
         # `tests/layers/test_long_texts.py` has this one of a layer.
         pytest.param("recomputed", False, marks=pytest.mark.large),
-        ("as_chosen", True),
-        # XLA takes 15 seconds to compile one of these.
-        *(pytest.param(way, True, marks=pytest.mark.large) for way in WAYS[1:]),
+        # XLA takes seconds to compile one of these.
+        *(pytest.param(way, True, marks=pytest.mark.large) for way in WAYS),
     ],
     ids=lambda value: {False: "graph", True: "xla"}.get(value, value),
     indirect=["way"],

@@ -32,6 +32,8 @@ MODELS = {
     "values alone": {"use_key_relations": False},
     **{name: {"position_encoding": name} for name in POSITION_ENCODINGS},
 }
+# Those of the other models are `large`.
+BRIEF_MODELS = ("relative", "a table per head", "values alone", "t5")
 # Scripts, quotes, placeholders, right to left, combining characters.
 TRICKY = (
     "</script><script>alert(1)</script><!-- <script> \"&quot;' &amp; "
@@ -141,7 +143,16 @@ def numbers_of(layer, terms):
     return numbers
 
 
-@pytest.mark.parametrize("name", MODELS, ids=str)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name, marks=() if name in BRIEF_MODELS else pytest.mark.large
+        )
+        for name in MODELS
+    ],
+    ids=str,
+)
 def test_page_has_the_numbers_of_the_layers(name, translator_of):
     translator = translator_of(name)
     model, vocabulary = translator.model, translator.vocabulary

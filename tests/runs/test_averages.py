@@ -32,6 +32,7 @@ def test_average_last_averages_checkpoints(quickly, copy):
     assert_same_arrays(copy / MODEL, copy / "best.safetensors")
 
 
+@pytest.mark.large
 def test_average_epochs_averages_ends_of_passes(quickly, tmp_path):
     output = tmp_path / "run"
     overrides = (

@@ -63,6 +63,7 @@ def test_default_recipe_follows_the_corpus(
     )
 
 
+@pytest.mark.large
 def test_chosen_values_are_kept_when_a_run_is_resumed(quickly, tmp_path):
     output, lines = tmp_path / "run", []
     # The corpus is too small for the pieces of a default vocabulary.

@@ -99,6 +99,7 @@ def test_monitoring_changes_nothing_of_the_model(monitored, quick_run):
         assert_same_arrays(monitored[0] / path, quick_run / path)
 
 
+@pytest.mark.large
 def test_training_continues_when_a_picture_fails(
     quickly, tmp_path, monkeypatch
 ):

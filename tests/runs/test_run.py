@@ -74,6 +74,7 @@ def test_finished_model_is_the_one_with_the_best_validation_loss(trained):
     ).read_bytes()
 
 
+@pytest.mark.large
 def test_weights_of_a_checkpoint_are_loaded_by_their_step(
     quick_run, run, corpus
 ):
@@ -126,6 +127,7 @@ def test_resumed_run_equals_uninterrupted_run(quickly, quick_run, tmp_path):
     assert seconds == sorted(seconds)
 
 
+@pytest.mark.large
 def test_time_limit_ends_training_in_a_round(quickly, tmp_path):
     overrides = ("training.steps=40", "training.validate_every=40")
     results = quickly(tmp_path / "run", *overrides, "training.minutes=1e-6")
@@ -195,6 +197,7 @@ def stop(quickly, tmp_path, monkeypatch):
     return stop
 
 
+@pytest.mark.large
 def test_run_stopped_in_validation_resumes_with_it(quickly, quick_run, stop):
     output = stop("in validation")
     assert checkpoints_of(output) == ["stop-00000002"]
@@ -233,6 +236,7 @@ def test_record_of_a_resumed_round_covers_all_of_it(quickly, stop, tmp_path):
     assert table_of(output) == after
 
 
+@pytest.mark.large
 def test_run_with_fewer_updates_than_it_made_validates_and_ends(quickly, stop):
     output = stop(3, EPOCH)
     lines = []
@@ -291,6 +295,7 @@ def test_what_a_run_records_stays_when_resuming_is_refused(
 # === Updates ===
 
 
+@pytest.mark.large
 def test_update_in_parts_equals_the_whole(quickly, tmp_path):
     overrides = ("training.steps=1", *NO_DROPOUT)
     parts = ("training.batch_tokens=300", "training.effective_batch_tokens=512")
