@@ -22,7 +22,6 @@ from relative_attention.data.lines import batched
 from relative_attention.data.lines import read_lines
 from relative_attention.files import write_lines
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
-from relative_attention.text.form import clean_text
 
 # The numbers of the tutorial.
 _BATCH_SIZE = 64
@@ -254,9 +253,7 @@ def main(
     begin = time.monotonic()
     found = translate(list(read_lines(corpora["test"].source)))
     figures["translation_seconds"] = time.monotonic() - begin
-    # A model that has hardly learned may write a line end.
-    lines = map(clean_text, found)
-    write_lines(pathlib.Path(folder, f"{engine}.txt"), lines)
+    write_lines(pathlib.Path(folder, f"{engine}.txt"), found)
     turns.report(**figures)
     turns.wait()
 

@@ -291,8 +291,9 @@ def test_keras_tutorial_scores_both(run_benchmark, texts, tmp_path):
     for row in (tutorial, ours):
         assert row["steps"] > 0 and row["memory"] > 2**27
         assert row["lowercased_bleu"] >= row["bleu"] - 1e-9
+        # A model that has hardly learned may write a carriage return.
         path = tmp_path / "runs" / "0.05" / f"{row['engine']}.txt"
-        assert path.read_text().count("\n") == 16
+        assert path.read_bytes().count(b"\n") == 16
     assert "| the tutorial, 0.05 minutes" in printed
 
 
