@@ -279,21 +279,15 @@ class Placeholders:
             shown = re.sub(
                 r"(?<=\d)\D(?=\d)",
                 lambda mark: mark[0].translate(self._separators),
-                self._narrow(match[0]),
+                match[0],
             )
             add(match.span(), shown)
         for pattern in (_CODE, _DIGITS):
             for match in pattern.finditer(text):
-                add(match.span(), self._narrow(match[0]))
+                add(match.span())
         for start, end, is_word in self._unknown(text):
             add((start, end), is_word=is_word)
         return sorted(found)
-
-    def _narrow(self, number: str) -> str:
-        """Returns a number without the wide digits of Japanese and Chinese."""
-        if not self._separators:
-            return number
-        return unicodedata.normalize("NFKC", number)
 
     def _target_of(self, match: re.Match[str]) -> str | None:
         """Returns what stands for a term, `None` where it is not one."""
