@@ -130,7 +130,7 @@ def _value(value: object) -> str:
     """Returns a default as YAML has it."""
     if value is None or isinstance(value, bool):
         return {None: "`null`", True: "`true`", False: "`false`"}[value]
-    return f"`{value}`"
+    return f"`{value}`" if value != "" else '`""`'
 
 
 def _bounds(rule: Key) -> str:

@@ -101,7 +101,7 @@ class Vocabulary:
             )
         sample = _sample(map(clean_text, lines), _MAX_TRAINING_LINES)
         learn = functools.partial(
-            _learn, sample, size, required_chars=required_chars
+            _learn, sample, size, required_chars=clean_text(required_chars)
         )
         try:
             return cls(learn())

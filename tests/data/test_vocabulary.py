@@ -55,6 +55,10 @@ def test_required_characters_have_pieces(vocabulary):
     own = Vocabulary.train(TEXT, 340, required_chars="#é")
     assert all(map(own.has_piece, "#éA"))
     assert not any(map(vocabulary.has_piece, "#é"))
+    # Nobody can take the place of a sign, and each character counts once.
+    odd = Vocabulary.train(TEXT, 340, required_chars='\x01 ",##e\u0301🙂')
+    assert all(map(odd.has_piece, '",#é🙂'))
+    assert not odd.has_piece("\x01") and odd.sign_ids
 
 
 def test_pieces_spell_the_line(vocabulary):
