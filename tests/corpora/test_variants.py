@@ -187,6 +187,13 @@ def test_words_are_found_without_blanks(tmp_path, monkeypatch):
     found = [pair for _, pair in variants_in(tmp_path / "new", pairs)]
     assert ("Tom drinks \x01 now.", "トムは今 \x01 を飲みます。") in found
     assert ("\x01 drinks tea now.", "\x01 は今お茶を飲みます。") in found
+    # A name at the end of a line, with the comma of each language.
+    ends = [
+        (re.search("now, (.+)[.]$", source), re.search("、(.+)。$", target))
+        for source, target in found
+    ]
+    names = [(own[1], its[1]) for own, its in ends if own and its]
+    assert len(names) > 5 and all(own == its for own, its in names)
 
 
 def test_share_decides_the_number_of_variants(tmp_path):
