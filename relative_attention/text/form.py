@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 SIGNS = "\x01\x02\x03\x04\x05\x06\x07\x08"
 
 # Letters of scripts whose words have no blanks around them: Thai, Lao, Burmese,
-# Khmer, Japanese and Chinese.
-UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff"
-    "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+# Khmer, Japanese and Chinese. As a part of a class in a pattern.
+UNSPACED_LETTERS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff"
+    "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
+UNSPACED = re.compile(f"[{UNSPACED_LETTERS}]")
 
 # Invisible characters: control characters that are no white space, the soft
 # hyphen, the zero-width space, the word joiner and the byte order mark. Joiners
@@ -59,6 +60,11 @@ def _long_run() -> str:
 
 def _bounded(text: str) -> str:
     return re.sub(_long_run(), r"\1", text)
+
+
+def is_of_spaced_word(character: str) -> bool:
+    """Returns whether a character is of a word with blanks around it."""
+    return character.isalnum() and not UNSPACED.match(character)
 
 
 def clean_text(text: str, keep_signs: bool = False) -> str:

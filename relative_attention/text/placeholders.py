@@ -12,6 +12,7 @@ A sign is U+0001 to U+0008. A model that was trained with signs (see
 import functools
 import itertools
 import re
+import string
 import unicodedata
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -22,7 +23,9 @@ from typing import NamedTuple
 
 from relative_attention.text.form import SIGNS
 from relative_attention.text.form import UNSPACED
+from relative_attention.text.form import UNSPACED_LETTERS
 from relative_attention.text.form import clean_text
+from relative_attention.text.form import is_of_spaced_word
 
 
 class Thing(NamedTuple):
@@ -58,6 +61,19 @@ class _Found(NamedTuple):
 
 # === What becomes a sign ===
 
+# Where words have no blanks around them, a thing stands among letters: as 2012
+# in "彼は2012年に".
+_IN_WORD = rf"[^\W_{UNSPACED_LETTERS}]"
+_START = rf"(?<!{_IN_WORD})"
+_END = rf"(?!{_IN_WORD})"
+# Letters of Japanese and Chinese that multiply the number before them, by 100
+# to 10 ** 12. What they make is translated: "100万" is a million.
+_NUMBER_END = rf"(?!{_IN_WORD}|[百千万萬亿億兆])"
+# Those of "1，234" and "Ａ４", and what they are elsewhere.
+_NARROW = {
+    0xFEE0 + ord(narrow): narrow
+    for narrow in f"{string.digits}{string.ascii_letters}$+,-./:"
+} | {0xFFE1: "\u00a3", 0xFFE5: "\u00a5"}
 # Letters and digits of words in the Latin script, and what addresses have.
 _LATIN = "0-9A-Za-z\u00c0-\u024f"
 _IN_ADDRESS = rf"[{_LATIN}@%+~&=.:/?#_-]"
@@ -74,7 +90,8 @@ _TAG = re.compile(r"<!--.{0,2000}?-->|</?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>")
 _ENTITY = re.compile(r"&(?:[A-Za-z]\w{1,31}|#\d{1,7}|#x[\dA-Fa-f]{1,6});")
 # Of lists: "[x]", "(a)", and "a)" before an item; ":-)".
 _ITEM = re.compile(
-    r"\[[ xX]\]|\([^\W_]\)|(?m:^)[^\W_]\)|(?<!\S)[:;]-?[()](?![^\s.,!?])"
+    rf"\[[ xX]\]|\({_IN_WORD}\)|(?m:^){_IN_WORD}\)"
+    r"|(?<!\S)[:;]-?[()](?![^\s.,!?])"
 )
 # Of Markdown: code, and the address of a link.
 _CODE_SPAN = re.compile(r"``[^`]+``|`[^`]+`")
@@ -82,16 +99,17 @@ _LINK_END = re.compile(r"\]\([^\s()]+\)")
 _ADDRESS = re.compile(
     # E-mail; any scheme; a host or a file; paths; names after "@" and "#".
     rf"(?<![{_LATIN}.%+_-])(?:[{_LATIN}.%+_-]+@[{_LATIN}-]+(?:\.[{_LATIN}-]+)+"
-    rf"|(?:\w+://|(?i:www)\.|mailto:)[^\s<>\"|]*[{_LATIN}/_-]"
+    r"|(?:[A-Za-z][A-Za-z\d+.-]*://|(?i:www)\.|mailto:)"
+    rf"[^\s<>\"|{UNSPACED_LETTERS}]*[{_LATIN}/_-]"
     rf"|[{_LATIN}_-]+(?:\.[{_LATIN}_-]+)*\.(?i:{_ENDS})(?![{_LATIN}_])"
     rf"(?:[:/?#]{_IN_ADDRESS}*(?<=[{_LATIN}/_]))?"
     r"|[A-Za-z]:\\[^\s<>\"|?*]*[\w\\]"
     rf"|[@#](?=[{_LATIN}_]*[A-Za-z])[{_LATIN}_]+(?:[.-][{_LATIN}_]+)*)"
-    rf"|(?<![\w/.])(?:~|\.{{1,2}})?/[{_LATIN}_.-]+(?:/[{_LATIN}_.-]+)+"
+    rf"|{_START}(?<![_/.])(?:~|\.{{1,2}})?/[{_LATIN}_.-]+(?:/[{_LATIN}_.-]+)+"
 )
 _NAMED_FIELD = re.compile(
     r"\{\{[^{}]*\}\}|\$\{[^{}]*\}|\{[^\W\d][\w.:!-]*\}|%\([^()\s]+\)[#0 +-]*\d*"
-    r"(?:\.\d+)?[A-Za-z]|%\w+%|\$[A-Za-z_]\w*|%\d+\$[A-Za-z@]|\{\d[\w.:]*\}"
+    r"(?:\.\d+)?[A-Za-z]|%\w+%|\$[A-Za-z_][A-Za-z\d_]*|%\d+\$[A-Za-z@]|\{\d[\w.:]*\}"
     r"|__\w+?__|\\[nrt](?![A-Za-z])"
 )
 _FIELD = re.compile(
@@ -102,16 +120,18 @@ _CURRENCY = "[$\u00a3\u00a5\u20ac]"
 # Dates, times, versions and numbers of telephones; and what is left of numbers,
 # but for those of one and two digits, which models know as words.
 _DIGITS = re.compile(
-    r"(?<![\w.])(?:\+\d[\d ()/.-]{4,}\d|\d+(?:[.,:/\u2013-]\d+)+|\d{3,})"
-    r"(?![^\W_])"
+    rf"{_START}(?<![_.])"
+    r"(?:\+\d[\d ()/.-]{4,}\d|\d+(?:[.,:/\u2013-]\d+)+|\d{3,})"
+    rf"{_NUMBER_END}"
 )
 # Letters and digits mixed, but not "21st", "5km" or "20-year-old". The bounds
 # keep the time linear.
 _CODE = re.compile(
-    r"(?<![^\W_])(?=[\w./-]{0,80}\d)(?=[\w./-]{0,80}[A-Za-z])"
-    r"(?!\d+[.,]?\d*[a-z\u00c0-\u024f]{1,4}\b(?![-_/\d]))"
+    rf"{_START}(?=[A-Za-z0-9_./-]{{0,80}}[0-9])"
+    r"(?=[A-Za-z0-9_./-]{0,80}[A-Za-z])"
+    rf"(?!\d+[.,]?\d*[a-z\u00c0-\u024f]{{1,4}}{_END}(?![-_/\d]))"
     r"[A-Za-z0-9_]+(?:[./-](?![a-z]{3})[A-Za-z0-9_]+)*"
-    r"(?![^\W_]|-[a-z\u00c0-\u024f])"
+    rf"{_END}(?!-[a-z\u00c0-\u024f])"
 )
 _UNIT = re.compile(
     r"\u00b0(?:[CFK](?![^\W_]))?"
@@ -137,11 +157,12 @@ def _amounts(group: str, decimal: str) -> re.Pattern[str]:
         rf"\d{{1,3}}(?:{group}\d{{2,3}})*{group}\d{{3}}(?:{decimal}\d+)?"
         rf"|\d+{decimal}\d+"
     )
+    start = rf"{_START}(?<![_.,:/-])"
     end = rf"(?!{decimal}?\d|{group}\d|[:/-]\d)"
     return re.compile(
-        rf"(?<![\w.,:/-]){_CURRENCY} ?(?:{number}|\d+){end}"
-        rf"|(?<![\w.,:/-])(?:(?:{number}|\d+){end} ?{_CURRENCY}"
-        rf"|(?:{number}){end}(?![^\W_]))"
+        rf"{start}{_CURRENCY} ?(?:{number}|\d+){end}"
+        rf"|{start}(?:(?:{number}|\d+){end} ?{_CURRENCY}"
+        rf"|(?:{number}){end}{_NUMBER_END})"
     )
 
 
@@ -165,7 +186,7 @@ class Placeholders:
             vocabularies.
         source_language: string, a language code, or `None`.
         target_language: the same. If both are known, numbers get the
-            separators of the target's.
+            separators of the target's, and no wide digits.
         keep: list of patterns whose matches stay as they are.
         glossary: dict of terms of the source to what stands for them. Whole
             words are found, in the case as given, or with a capital at the
@@ -219,7 +240,7 @@ class Placeholders:
         for found in self._joined(text):
             before, after = text[end : found.start], text[found.end :][:1]
             last = before[-1:] or ("" if end == 0 else SIGNS[0])
-            glued = [_is_letter(char) for char in (last, after)]
+            glued = [is_of_spaced_word(char) for char in (last, after)]
             pieces += [before, " " * glued[0], SIGNS[0], " " * glued[1]]
             things.append(Thing(found.text, found.is_word, found.order, *glued))
             end = found.end
@@ -274,7 +295,8 @@ class Placeholders:
         for pattern, is_word, order in _KINDS:
             for match in pattern.finditer(text):
                 add(match.span(), match[0], is_word, order)
-        for match in self._amounts.finditer(text):
+        narrow = text.translate(_NARROW) if self._separators else text
+        for match in self._amounts.finditer(narrow):
             # The blank before a currency is no separator.
             shown = re.sub(
                 r"(?<=\d)\D(?=\d)",
@@ -283,8 +305,8 @@ class Placeholders:
             )
             add(match.span(), shown)
         for pattern in (_CODE, _DIGITS):
-            for match in pattern.finditer(text):
-                add(match.span())
+            for match in pattern.finditer(narrow):
+                add(match.span(), match[0])
         for start, end, is_word in self._unknown(text):
             add((start, end), is_word=is_word)
         return sorted(found)
@@ -358,12 +380,7 @@ def _capitalized(text: str) -> str:
 
 def _edge(character: str, look: str) -> str:
     r"""Returns what makes a word whole, where words have blanks."""
-    return rf"{look}\w)" if _is_letter(character) else ""
-
-
-def _is_letter(character: str) -> bool:
-    """Returns whether a character is of a word with blanks around it."""
-    return character.isalnum() and not UNSPACED.match(character)
+    return rf"{look}\w)" if is_of_spaced_word(character) else ""
 
 
 def _is_of_word(character: str) -> bool:

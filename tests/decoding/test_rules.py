@@ -435,6 +435,33 @@ def test_signs_stand_in_place_of_what_stays():
     assert n_best == [[one] for one in found]
 
 
+# Without blanks, things stand among letters. Numbers may be wide.
+KEPT_IN_JAPANESE = [
+    ("彼は２０１２年に来た。", "彼は[1]年に来た。", "2012"),
+    ("人口は１，２３４，５６７人です。", "人口は[1]人です。", "1.234.567"),
+    ("￥１，０００です。", "[1]です。", "¥1.000"),
+    ("３．１４かな。", "[1]かな。", "3,14"),
+    ("型番ＷＨ－１０００を買った。", "型番[1]を買った。", "WH-1000"),
+    ("https://a.org/bを見て。", "[1]を見て。", "https://a.org/b"),
+    ("メールはa@b.orgまで。", "メールは[1]まで。", "a@b.org"),
+    ("今夜/etc/hostsを見て。", "今夜[1]を見て。", "/etc/hosts"),
+    ("$HOMEを見て。", "[1]を見て。", "$HOME"),
+    # What makes another number, and what a model knows as words.
+    ("１００万円です。", "１００万円です。", "１００万円"[::-1]),
+    ("午後２時半に来た。", "午後２時半に来た。", "２"),
+    ("(月)Tシャツを買う。", "月[1] Tシャツを買う。", "Tシャツ"[::-1]),
+]
+
+
+def test_signs_stand_among_letters_where_words_have_no_blanks():
+    typed, inner, expected = (list(each) for each in zip(*KEPT_IN_JAPANESE))
+    translator = with_rules(source_language="ja")
+    translator.vocabulary.has_piece = str.isprintable
+    found = translator.translate(typed)
+    assert sorted(shown(searched(translator))) == sorted(inner)
+    assert all(thing in text for thing, text in zip(expected, found))
+
+
 def test_tags_brackets_and_fields_without_a_name_keep_their_order():
     translator = with_rules()
     decode = translator.vocabulary.decode
