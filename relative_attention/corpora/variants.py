@@ -38,7 +38,9 @@ from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
 from relative_attention.text.form import SIGNS
 from relative_attention.text.form import UNSPACED
+from relative_attention.text.form import UNSPACED_LETTERS
 from relative_attention.text.form import clean_text
+from relative_attention.text.form import is_of_spaced_word
 
 # A line has no more variants on average.
 MOST_VARIANTS = 4
@@ -61,9 +63,16 @@ _MOST_OFTEN = 0.01
 
 # With "'t" or "'s".
 _WORD = re.compile(r"\w+(?:['’]\w{1,2}\b)?")
+# What has blanks around it and what has none, as in "３時". Katakana, which
+# write names and loanwords, are not cut.
+_STRETCH = re.compile(f"[{UNSPACED_LETTERS}]+|[^{UNSPACED_LETTERS}]+")
+_KATAKANA = re.compile("[\u30a1-\u30ff]+")
+_UNIT = re.compile(f"{_KATAKANA.pattern}|.")
 _MARK = re.compile(r"(?<=\w)[,:;–—-](?=\s)")
+_OPENING_MARKS = "¡¿"
 _FINAL_MARK = re.compile(r"\s*[.!?。！？]+$")
 _WIDE_MARKS = "。！？"
+_WIDE = str.maketrans("!.", "！。")
 # A keyboard has the first, so it is there twice.
 _QUOTES = (
     *[('"', '"')] * 2,
@@ -187,13 +196,16 @@ class _Place(NamedTuple):
 
     Attributes:
         word: the word of the source.
-        is_same: whether it is the same in the target.
+        is_same: whether it is the same in the target; of digits, whether they
+            are the same number, wide or not.
+        is_name: whether it may be a name.
         is_frequent: whether it is in many lines of the text.
         spans: the start and end of the words in the source and the target.
     """
 
     word: str
     is_same: bool
+    is_name: bool
     is_frequent: bool
     spans: tuple[_Span, _Span]
 
@@ -205,18 +217,25 @@ def _words(line: str) -> dict[str, _Span]:
     """
     spans: dict[str, _Span | None] = {}
     for run in _WORD.finditer(line):
-        starts = [run.start()]
-        if UNSPACED.search(run[0]):
-            starts = list(range(*run.span()))
-        for start in starts:
-            last = min(start + _LONGEST_PART, run.end())
-            ends = (
-                range(start + 1, last + 1) if len(starts) > 1 else [run.end()]
-            )
-            for end in ends:
+        for stretch in _STRETCH.finditer(line, *run.span()):
+            for start, end in _parts(line, stretch.span()):
                 word = line[start:end]
                 spans[word] = None if word in spans else (start, end)
     return {word: span for word, span in spans.items() if span is not None}
+
+
+def _parts(line: str, span: _Span) -> Iterator[_Span]:
+    """Yields a word with blanks around it, or all short parts of others."""
+    if not UNSPACED.match(line[span[0]]):
+        yield span
+        return
+    units = [unit.span() for unit in _UNIT.finditer(line, *span)]
+    for number, (start, end) in enumerate(units):
+        yield start, end
+        for _, end in units[number + 1 :]:
+            if end - start > _LONGEST_PART:
+                break
+            yield start, end
 
 
 class _Twins:
@@ -250,7 +269,8 @@ class _Twins:
                     together.setdefault(word, collections.Counter()).update(
                         others
                     )
-        self._twins: dict[str, str] = {}
+        # With the Dice coefficient of each.
+        self._twins: dict[str, tuple[str, float]] = {}
         self._frequent = {
             word
             for word, count in counts[0].items()
@@ -271,7 +291,7 @@ class _Twins:
             )
             same = word == twin
             if dice >= (_LEAST_DICE_OF_SAME if same else _LEAST_DICE):
-                self._twins[word] = twin
+                self._twins[word] = twin, dice
         self.known: collections.Counter[str] = collections.Counter()
         for count, words in zip(counts, frequent):
             for word in sorted(words):
@@ -281,20 +301,41 @@ class _Twins:
     def places(self, source: str, target: str) -> list[_Place]:
         """Returns the places of a pair of lines, which do not overlap."""
         own, others = _words(source), _words(target)
-        found = []
+        found: list[tuple[float, _Place]] = []
         for word, span in own.items():
-            twin = word if word.isdecimal() else self._twins.get(word)
-            if twin is not None and twin in others:
-                spans = span, others[twin]
-                is_frequent = word in self._frequent
-                found.append(_Place(word, word == twin, is_frequent, spans))
-        # The longest first, where parts of words are words.
-        found.sort(key=lambda place: (-len(place.word), place.spans))
+            twin, dice = self._twins.get(word, ("", 0.0))
+            if is_number := word.isdecimal():
+                # Without the wide digits of Japanese and Chinese.
+                twin, dice = unicodedata.normalize("NFKC", word), 1.0
+            if twin not in others:
+                continue
+            spans = span, others[twin]
+            is_same = is_number or word == twin
+            is_name = (
+                len(twin) > 1
+                and twin[0].isupper()
+                and (is_same or _may_be_name(word, spans[1]))
+            )
+            is_frequent = word in self._frequent
+            place = _Place(word, is_same, is_name, is_frequent, spans)
+            found.append((dice, place))
+        # The surest first, then the longest, where parts of words are words.
+        found.sort(key=lambda one: (-one[0], -len(one[1].word), one[1].spans))
         chosen: list[_Place] = []
-        for place in found:
+        for _, place in found:
             if not any(_overlap(place, other) for other in chosen):
                 chosen.append(place)
         return sorted(chosen, key=lambda place: place.spans)
+
+
+def _may_be_name(word: str, target: _Span) -> bool:
+    """Returns whether a word without case may be a name.
+
+    Its target has a capital: within a line, or it is in katakana.
+    """
+    return bool(UNSPACED.match(word)) and (
+        target[0] > 0 or _KATAKANA.fullmatch(word) is not None
+    )
 
 
 def _overlap(one: _Place, other: _Place) -> bool:
@@ -438,9 +479,7 @@ class _Writer:
         names = [
             place
             for place in places
-            if place.is_same
-            and place.word[0].isupper()
-            and len(place.word) > 1
+            if place.is_name
             # Most first words of lines are no names. If many were invented
             # names, a model would take any first word for a name.
             and (place.spans[0][0] or self._draws.random() < 0.6)
@@ -448,7 +487,7 @@ class _Writer:
         numbers = [place for place in places if place.word.isdecimal()]
         marks = [[*_MARK.finditer(line)] for line in pair]
         mark = [
-            _Place(one[0], True, True, (one.span(), other.span()))
+            _Place(one[0], True, False, True, (one.span(), other.span()))
             for one, other in zip(*marks)
             if len(marks[0]) == 1 == len(marks[1]) and one[0] == other[0]
         ]
@@ -503,7 +542,7 @@ class _Writer:
             ((first, last), (first, ""), ("", first)), (4, 1, 1)
         )[0]
         own, other = (
-            f"{before} {line[start:end]} {after}".strip()
+            _joined(before, line[start:end], after)
             for line, (start, end) in zip(pair, place.spans)
         )
         return _with(pair, [(place, own)], other)
@@ -514,7 +553,12 @@ class _Writer:
         before, after = self._draws.choice(
             ((first, last), (first, ""), ("", first))
         )
-        source, target = (f"{before} {line} {after}".strip() for line in pair)
+        source, target = (
+            f"{before}{line}{after}"
+            if UNSPACED.search(line)
+            else f"{before} {line} {after}".strip()
+            for line in pair
+        )
         return source, target
 
     def _alone(self, pair: _Pair, places: list[_Place]) -> _Pair:
@@ -565,7 +609,11 @@ class _Writer:
                 word[0].upper() + word[1:] for word in (source, target)
             )
         mark = self._draws.choice(("", "", "!", "."))
-        return f"{source}{mark}", f"{target}{mark}"
+        source, target = (
+            word + (mark.translate(_WIDE) if UNSPACED.match(word[-1]) else mark)
+            for word in (source, target)
+        )
+        return source, target
 
     # === As people type ===
 
@@ -573,7 +621,9 @@ class _Writer:
         return pair[0].lower(), pair[1]
 
     def _unmarked(self, pair: _Pair, places: list[_Place]) -> _Pair:
-        source, target = (_FINAL_MARK.sub("", line) for line in pair)
+        source, target = (
+            _FINAL_MARK.sub("", line).lstrip(_OPENING_MARKS) for line in pair
+        )
         return (
             source.lower() if self._draws.random() < 0.5 else source
         ), target
@@ -605,10 +655,21 @@ def _with(
             start, end = place.spans[side]
             line = lines[side]
             before, after = line[:start], line[end:]
-            # As in prepared text, a blank is between a sign and a letter.
-            if text[0] in SIGNS and before and before[-1].isalnum():
-                before += " "
-            if text[-1] in SIGNS and after and after[0].isalnum():
-                after = f" {after}"
-            lines[side] = f"{before}{text}{after}"
+            lines[side] = _joined(before, text, after)
     return lines[0], lines[1]
+
+
+def _joined(*parts: str) -> str:
+    """Joins parts; as in prepared text, a blank is between a sign and a letter.
+
+    Where words have no blanks around them, none is.
+    """
+    text = ""
+    for part in parts:
+        sides = text[-1:], part[:1]
+        if any(side and side in SIGNS for side in sides) and any(
+            side and is_of_spaced_word(side) for side in sides
+        ):
+            text += " "
+        text += part
+    return text

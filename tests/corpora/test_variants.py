@@ -185,8 +185,13 @@ def test_words_are_found_without_blanks(tmp_path, monkeypatch):
     ]
     write_variants(corpus_of(tmp_path, pairs, 200), tmp_path / "new", share=4)
     found = [pair for _, pair in variants_in(tmp_path / "new", pairs)]
-    assert ("Tom drinks \x01 now.", "トムは今 \x01 を飲みます。") in found
-    assert ("\x01 drinks tea now.", "\x01 は今お茶を飲みます。") in found
+    assert ("Tom drinks \x01 now.", "トムは今\x01を飲みます。") in found
+    assert ("\x01 drinks tea now.", "\x01は今お茶を飲みます。") in found
+    around = (
+        "\x01 Tom \x02 drinks tea now.",
+        "\x01トム\x02は今お茶を飲みます。",
+    )
+    assert around in found
     # A name at the end of a line, with the comma of each language.
     ends = [
         (re.search("now, (.+)[.]$", source), re.search("、(.+)。$", target))
@@ -194,6 +199,37 @@ def test_words_are_found_without_blanks(tmp_path, monkeypatch):
     ]
     names = [(own[1], its[1]) for own, its in ends if own and its]
     assert len(names) > 5 and all(own == its for own, its in names)
+
+
+def test_names_and_numbers_are_found_without_case_and_with_wide_digits(
+    tmp_path,
+):
+    wide = str.maketrans("0123456789", "０１２３４５６７８９")
+    pairs = [
+        (
+            f"{its}{mark}犬を{number}匹見た。".translate(wide),
+            f"So {name} saw {number} dogs.",
+        )
+        for number in range(20, 40)
+        for name, its in (
+            ("Tom", "トム"),
+            ("Mary", "メアリー"),
+            ("Ken", "ケン"),
+        )
+        for mark in "がはも"
+    ]
+    write_variants(corpus_of(tmp_path, pairs, 5), tmp_path / "new", share=4)
+    variants = variants_in(tmp_path / "new", pairs)
+    for line in (
+        ("PLACEが犬を２７匹見た。", "So PLACE saw 27 dogs."),
+        ("トムが犬をPLACE匹見た。", "So Tom saw PLACE dogs."),
+    ):
+        found = {
+            source
+            for (source,), (target,) in things(variants, line)
+            if source == target and source not in SIGNS
+        }
+        assert len(found) > 5
 
 
 def test_share_decides_the_number_of_variants(tmp_path):
