@@ -16,6 +16,7 @@ validation text, to choose a model; the default is the test text. The table has:
   one word and marks of Markdown are taken off all translations and references.
 - Four lines joined: cased BLEU of the whole text, four lines joined by a blank,
   over that of translations of single lines, joined.
+  Where the source has no blanks, they are joined without one.
 - The same: translations that stay the same when their line is changed, of 100
   lines that the change alters (few English lines have accents to decompose).
 - Copied: sentences whose translation has a thing as it was typed, of 100 of a
@@ -23,11 +24,12 @@ validation text, to choose a model; the default is the test text. The table has:
   are drawn. A thing replaces a name that stands once on both sides (Tom, Mary,
   John, Boston), or a number, in digits or words, with a noun after it: few
   lines have one, so they get several numbers, one at a time. Every second emoji
-  stands at the end of a line. In German and French, every second decimal has a
-  comma.
+  stands at the end of a line. Every second decimal has a comma where that is
+  the language's mark.
 - Decimals with the mark of the source's language, and grouped numbers: expected
   as `babel` writes them in the language of the target.
-- A glossary: numbers in words, with their translations. Of the lines that have
+- A glossary: numbers in words, or the terms that `everyday.yaml` has for the
+  language, with their translations. Of the lines that have
   such a word, and whose reference has its translation: the share of BLEU, and
   translations that have it.
 - Marks: lines of `everyday.yaml` around lines of the text, whose translation
@@ -38,6 +40,11 @@ validation text, to choose a model; the default is the test text. The table has:
 - Endless: odd inputs of `everyday.yaml` whose translation has three pieces
   three times running, where the input does not, or more than 2.5 times its
   pieces and ten more.
+
+Japanese has no case, and its words have no blanks around them: rows on case are
+left out, and so are Chinese words to copy, whose letters it has. A word is a
+run of the letters of one of its scripts, in which names are other words
+(everyday.yaml).
 
 Each value is of `Translator.translate`. Beside it stands what is measured with
 each rule of text off, and by `Translator.search`, which has none.
@@ -68,6 +75,7 @@ from benchmarks.harness.results import Row
 from benchmarks.harness.results import markdown_table
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 from relative_attention.runs.texts import find_corpus
+from relative_attention.text.form import UNSPACED
 from relative_attention.zoo import find_model
 
 _LISTS = pathlib.Path(__file__).with_suffix(".yaml")
@@ -76,15 +84,26 @@ _SAME_LINES = 100
 _COPIED_LINES = 100
 _JOINED = 4
 _MISSES = 10
-_NAMES = ("Tom", "Mary", "John", "Boston")
 _TAGS = ("b", "i", "em", "strong", "u", "code", "h1", "td")
 _SCRIPTS = ("Cyrillic", "Greek", "Chinese")
-# What follows a name that may be replaced, and a number: no hour of the day.
-_ENDS = r"[,.!?]?(?:\s|$)"
-_NOUN = r"\s(?!o'clock|Uhr|heures?)[^\W\d]"
+_WITHOUT_CASE = ("ja", "zh")
+_OF_CASE = ("capitals", "lowercase", "Title Case")
+# Words, and those of Japanese: katakana, digits, Latin, kanji and hiragana.
+_WORDS = re.compile(r"\w+")
+_RUNS = re.compile(
+    r"[\u30a1-\u30ff]+|\d+|[A-Za-z]+|[\u4e00-\u9fff]+|[\u3041-\u309f]+"
+)
+# What follows a name that may be replaced, and a number: no hour of the day. In
+# Japanese, a counter follows.
+_ENDS = re.compile(r"[,.!?]?(?:\s|$)|[、。！？\u3041-\u9fff]")
+_NOUN = re.compile(
+    r"\s(?!o'clock|Uhr|heures?|de la (?:mañana|noche|tarde)|en punto)[^\W\d]"
+    "|(?![時分年月日百千万億])[\u3041-\u9fff]"
+)
 _MOST_PIECES = 2.5
 _MORE_PIECES = 10
-_FINAL_MARK = re.compile(r"\s*[.!?…]+$")
+_OPENING_MARKS = "¡¿"
+_FINAL_MARK = re.compile(r"\s*[.!?…。！？]+$")
 # Also with the blanks that French has inside.
 _QUOTATION_MARKS = re.compile(r'["„“”‹›]|«\s*|\s*»')
 _MARKUP = re.compile(r"</?b>|^[#>*-] |\*\*|[()]")
@@ -107,7 +126,7 @@ _SAME: dict[str, Change] = {
 
 
 def _without_mark(line: str) -> str:
-    return _FINAL_MARK.sub("", line)
+    return _FINAL_MARK.sub("", line).lstrip(_OPENING_MARKS)
 
 
 def _without_quotation_marks(line: str) -> str:
@@ -120,10 +139,13 @@ def _without_markup(line: str) -> str:
 
 def _around_a_word(before: str, after: str) -> Change:
     def change(line: str) -> str:
-        words = line.split(" ")
-        place = len(words) // 2
-        words[place] = f"{before}{words[place]}{after}"
-        return " ".join(words)
+        words = list(re.finditer(r"\S+", line))
+        if UNSPACED.search(line):
+            # Words of grammar are in hiragana.
+            runs = _RUNS.finditer(line)
+            words = [run for run in runs if run[0][0] > "\u30a0"] or words
+        start, end = words[len(words) // 2].span()
+        return f"{line[:start]}{before}{line[start:end]}{after}{line[end:]}"
 
     return change
 
@@ -193,7 +215,7 @@ def _rows(
 ) -> list[Row]:
     sources = [source for source, _ in pairs]
     show_progress("BLEU")
-    rows = _bleu(pairs, translate)
+    rows = _bleu(pairs, languages[0], translate)
     show_progress("other forms")
     rows += _unchanged(sources, translate)
     show_progress("things to copy")
@@ -213,6 +235,8 @@ def _read_lists(part: str, language: str) -> dict[str, Any]:
     lists = yaml.safe_load(_LISTS.read_text("utf-8"))
     lists["surnames"] = " ".join(lists["surnames"].values())
     lists["words"] = lists["words"].get(language, "")
+    lists["names"] = lists["names"].get(language, lists["names"]["en"])
+    lists["glossary"] = lists["glossary"].get(language, {})
     return {
         name: value.split()[part == "test" :: 2]
         if isinstance(value, str)
@@ -268,7 +292,9 @@ def _share(part: float, whole: float) -> float:
 # === BLEU ===
 
 
-def _bleu(pairs: Sequence[tuple[str, str]], translate: Translate) -> list[Row]:
+def _bleu(
+    pairs: Sequence[tuple[str, str]], language: str, translate: Translate
+) -> list[Row]:
     sources, references = (list(side) for side in zip(*pairs))
     plain = translate(sources)
     whole = ra.corpus_bleu(plain, references)
@@ -283,20 +309,23 @@ def _bleu(pairs: Sequence[tuple[str, str]], translate: Translate) -> list[Row]:
         return ra.corpus_bleu(own, expected, lowercase=True).score
 
     for name, (change, scored) in _CHANGES.items():
+        if name in _OF_CASE and language in _WITHOUT_CASE:
+            continue
         changed = translate(map(change, sources[first]))
         share = _share(
             lowercased(changed, scored), lowercased(plain[first], scored)
         )
         rows.append(_row("share of BLEU", name, share, len(changed)))
-    joined = ra.corpus_bleu(translate(_join(sources)), _join(references))
+    blank = "" if any(map(UNSPACED.search, sources)) else " "
+    joined = ra.corpus_bleu(translate(_join(sources, blank)), _join(references))
     apart = ra.corpus_bleu(_join(plain), _join(references))
     share = _share(joined.score, apart.score)
     return [*rows, _row("share of BLEU", "four lines joined", share, count)]
 
 
-def _join(lines: Sequence[str]) -> list[str]:
+def _join(lines: Sequence[str], blank: str = " ") -> list[str]:
     return [
-        " ".join(lines[start : start + _JOINED])
+        blank.join(lines[start : start + _JOINED])
         for start in range(0, len(lines), _JOINED)
     ]
 
@@ -325,9 +354,9 @@ def _copied(
     lists: Mapping[str, Any],
     translate: Translate,
 ) -> list[Row]:
-    names = list(_carriers(pairs, {name: name for name in _NAMES}, _ENDS))
+    names = list(_carriers(pairs, lists["names"], _ENDS))
     twins = {
-        digits: digits
+        digits: unicodedata.normalize("NFKC", digits)
         for source, _ in pairs
         for digits in re.findall(r"\d+", source)
     }
@@ -375,7 +404,9 @@ def _copied(
 
 
 def _carriers(
-    pairs: Iterable[tuple[str, str]], twins: Mapping[str, str], after: str
+    pairs: Iterable[tuple[str, str]],
+    twins: Mapping[str, str],
+    after: re.Pattern[str],
 ) -> Iterator[tuple[str, str]]:
     """Yields what stands before and after a word that is to be replaced.
 
@@ -384,15 +415,18 @@ def _carriers(
         twins: words of the source, and what they are in the target.
         after: pattern of what must follow.
     """
-    for pair in pairs:
-        own, other = (re.findall(r"\w+", line) for line in pair)
-        for word in own:
-            twin = twins.get(word)
-            if own.count(word) != 1 or other.count(twin) != 1:
+    for source, target in pairs:
+        has_blanks = not UNSPACED.search(source)
+        words = list((_WORDS if has_blanks else _RUNS).finditer(source))
+        own, other = [word[0] for word in words], _WORDS.findall(target)
+        for word in words:
+            twin = twins.get(word[0])
+            if own.count(word[0]) != 1 or other.count(twin) != 1:
                 continue
-            place = re.search(rf"(?<!\S){word}(?={after})", pair[0])
-            if place:
-                yield pair[0][: place.start()], pair[0][place.end() :]
+            start, end = word.span()
+            is_alone = not has_blanks or not source[:start][-1:].strip()
+            if is_alone and after.match(source, end):
+                yield source[:start], source[end:]
                 break
 
 
@@ -407,7 +441,8 @@ def _things(
         return str(draw.randrange(10, 10 ** draw.randint(2, most_digits)))
 
     def decimals() -> Iterator[str]:
-        for mark in itertools.cycle("." if language == "en" else ".,"):
+        own = get_decimal_symbol(language)
+        for mark in itertools.cycle("." if own == "." else f".{own}"):
             yield f"{number(3)}{mark}{number(2)}"
 
     def markup() -> Iterator[str]:
@@ -431,7 +466,11 @@ def _things(
         "field": every("fields"),
         "date or time": every("dates"),
         "emoji": every("emoji"),
-        **{script: every(script) for script in _SCRIPTS},
+        **{
+            script: every(script)
+            for script in _SCRIPTS
+            if script != "Chinese" or language not in _WITHOUT_CASE
+        },
     }
 
 
@@ -442,11 +481,13 @@ def _with_a_glossary(
     translate: Translate,
 ) -> list[Row]:
     words = (lists["number_words"].get(each, "").split() for each in languages)
-    glossary = dict(zip(*words))
+    glossary = lists["glossary"] or dict(zip(*words))
     lines: list[tuple[str, str]] = []
     wanted: list[set[str]] = []
     for pair in pairs:
         own, other = (set(re.findall(r"[\w'’-]+", line)) for line in pair)
+        if UNSPACED.search(pair[0]):
+            own = {term for term in glossary if term in pair[0]}
         found = {glossary[word] for word in own & glossary.keys()}
         if found and found <= other:
             lines.append(pair)
