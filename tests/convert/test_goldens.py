@@ -251,7 +251,10 @@ def compile_as_there(model, hparams):
 @pytest.mark.parametrize(
     "name, start",
     [
-        ("T_train_relative_s1", "C_relative_s1"),
+        # The gradients of one update are compared above.
+        pytest.param(
+            "T_train_relative_s1", "C_relative_s1", marks=pytest.mark.large
+        ),
         pytest.param(
             "T_train_v1_relative_s1",
             "C_v1_relative_s1",

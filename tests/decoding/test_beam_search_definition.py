@@ -114,7 +114,10 @@ def test_cached_batched_search_is_the_definition(
     assert len(lengths) > 2
 
 
-@pytest.mark.parametrize(("num_beams", "alpha"), [(1, 0.0), (3, 0.6)])
+@pytest.mark.parametrize(
+    ("num_beams", "alpha"),
+    [(3, 0.6), pytest.param(1, 0.0, marks=pytest.mark.large)],
+)
 def test_definition_holds_when_caches_are_merged_often(
     peaked_model, eagerly, monkeypatch, num_beams, alpha
 ):
@@ -210,7 +213,9 @@ def test_scores_are_float32_when_the_model_is_half_precision(
 # === Attention ===
 
 
-@pytest.mark.parametrize("search", ["beam_search", "sample"])
+@pytest.mark.parametrize(
+    "search", ["beam_search", pytest.param("sample", marks=pytest.mark.large)]
+)
 def test_attention_is_that_of_the_results(eagerly, search):
     model = make_model(num_decoder_layers=2)
     rows = padded(SENTENCES)

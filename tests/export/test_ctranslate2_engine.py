@@ -141,6 +141,7 @@ def test_prefixes_and_length_limits_hold(several):
     assert set(theirs.translate(LINES)) == {""}
 
 
+@pytest.mark.large
 def test_no_ngram_is_repeated(several):
     ours, theirs = both(several / "a", num_beams=1, min_length=9)
     free = theirs.translate(LINES)
@@ -152,8 +153,16 @@ def test_no_ngram_is_repeated(several):
 
 
 @pytest.mark.usefixtures("eagerly")
-@pytest.mark.parametrize("start", [False, True], ids=["", "start"])
-@pytest.mark.parametrize("end", [False, True], ids=["", "end"])
+@pytest.mark.parametrize(
+    "start, end",
+    [
+        (True, True),
+        *(
+            pytest.param(start, end, marks=pytest.mark.large)
+            for start, end in ((False, False), (False, True), (True, False))
+        ),
+    ],
+)
 def test_every_vocabulary_translates(start, end, rng, tmp_path):
     tokens = ["<blank>", "</s>", "<s>", "a", "man", "rides", "<unk>"]
     source = ra.TokenVocabulary(tokens, start=start, end=end)

@@ -130,6 +130,7 @@ def test_preset_of_a_backbone_and_a_tokenizer_is_enough(joint, tmp_path):
     assert bare.preprocessor is None and bare.num_beams == 4
 
 
+@pytest.mark.large
 def test_command_exports_a_preset_whole_or_not_at_all(run, tmp_path):
     translator = make_translator()
     ra.save_translator(translator, tmp_path / "model")

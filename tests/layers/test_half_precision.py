@@ -78,7 +78,13 @@ _TABLE_BOUNDS = {"float16": 0.005, "bfloat16": 0.04}
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-@pytest.mark.parametrize("share", [True, False], ids=["shared", "apart"])
+@pytest.mark.parametrize(
+    "share",
+    [
+        pytest.param(True, id="shared"),
+        pytest.param(False, id="apart", marks=pytest.mark.large),
+    ],
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_of_tables_are_summed_in_float32(
     rng, gradients, kind, share, dtype

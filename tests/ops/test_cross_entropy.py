@@ -151,7 +151,14 @@ FORMS = {"logits": None, "one_block": 9, "two_blocks": 2000}
 
 @pytest.mark.parametrize("smoothing", [0.0, SMOOTHING])
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "float64"])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        *("float32", "bfloat16"),
+        pytest.param("float16", marks=pytest.mark.large),
+        pytest.param("float64", marks=pytest.mark.large),
+    ],
+)
 def test_common_factor_of_weights_changes_nothing(
     rng, gradients, dtype, form, smoothing
 ):

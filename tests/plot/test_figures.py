@@ -300,6 +300,7 @@ def test_labels_do_not_overlap(name, rng):
 # === The picture of a model ===
 
 
+@pytest.mark.large
 def test_model_picture_is_saved(trained, tmp_path):
     translator = ra.load_translator(trained)
     path = tmp_path / "picture.png"
@@ -308,6 +309,7 @@ def test_model_picture_is_saved(trained, tmp_path):
     assert translator.translate(["he paid ten euros."]) == [translation]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(
     "overrides",
     [

@@ -145,6 +145,7 @@ def origin_of(output):
 # === What comes out ===
 
 
+@pytest.mark.large
 def test_student_learns_both_texts_with_the_teachers_vocabulary(
     distill, recipe, texts, sides, both, tmp_path
 ):

@@ -46,6 +46,7 @@ def events(folder, series):
     }
 
 
+@pytest.mark.large
 def test_charts_equal_the_history(monitored):
     folder, history = monitored
     metrics = {"loss", "perplexity", "accuracy"}
@@ -62,6 +63,7 @@ def test_charts_equal_the_history(monitored):
                 assert value == pytest.approx(record[prefix + name], rel=1e-6)
 
 
+@pytest.mark.large
 def test_pictures_are_drawn_at_every_validation(monitored):
     charts = events(monitored[0], "validation")
     pictures = charts["attention"]
@@ -73,6 +75,7 @@ def test_pictures_are_drawn_at_every_validation(monitored):
     assert pictures[2][2] != png
 
 
+@pytest.mark.large
 def test_samples_are_source_reference_and_translation(monitored, corpus):
     folder, history = monitored
     # The model of the folder is the one of the best validation.
@@ -93,6 +96,7 @@ def test_samples_are_source_reference_and_translation(monitored, corpus):
         assert plain == [text.replace("\\", "") for text in expected]
 
 
+@pytest.mark.large
 def test_monitoring_changes_nothing_of_the_model(monitored, quick_run):
     for name in ("model", "training"):
         path = f"checkpoints/step-00000004/{name}.safetensors"
@@ -114,6 +118,7 @@ def test_training_continues_when_a_picture_fails(
     assert "no longer drawn: RuntimeError: no such font" in line
 
 
+@pytest.mark.large
 def test_without_matplotlib_one_line_says_what_is_not_drawn(
     quickly, tmp_path, monkeypatch
 ):

@@ -71,6 +71,7 @@ def stop_under_load(server, translator, rng, num_clients):
     assert (status, error) == (0, "")
 
 
+@pytest.mark.large
 def test_client_of_the_guide_then_413_then_stopped_under_load(
     model_folder, translator, rng
 ):

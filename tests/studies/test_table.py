@@ -11,6 +11,7 @@ from relative_attention.zoo import studies_directory
 from relative_attention.zoo import zoo_studies
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("name", zoo_studies())
 def test_tables_of_the_zoo_follow_from_their_records(name):
     path = studies_directory() / f"{name}.json"
