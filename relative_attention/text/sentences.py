@@ -19,7 +19,8 @@ _ABBREVIATIONS = {
     ),
     "en": "appr Capt Ch ed eds est Figs Gen incl Lt Maj Ms Rev Sgt Tel",
     "es": (
-        "aprox cap Cía D Dña Dra núm pág Sr Sra Sras Sres Srta Sto Sta Ud Uds"
+        "aprox cap Cía Cnel D d Dña Dra Excma Excmo núm pág Profa Sr Sra Sras "
+        "Sres Srta Sto Sta Ud Uds"
     ),
     "fr": (
         "av bd boul Cie déc Drs env févr janv juil M Me Mgr Mlle Mlles MM Mmes "
@@ -38,8 +39,13 @@ _ROMAN = "[IVX]+"
 _LONGEST_END = 40
 # The number of an item in a list, alone before it.
 _ITEM = re.compile(r"(?:\d{1,3}|[A-Za-z])[.)]")
-# What no sentence begins with, as the second part of "J.-C.".
-_CONTINUED = re.compile(r"-\w")
+# What no sentence begins with, as the second parts of "J.-C." and "2.º".
+_CONTINUED = re.compile(r"-\w|[\u00aa\u00ba]")
+# "9 a. m." within a Spanish sentence.
+_HALF_OF_DAY = re.compile(r"\d [ap]\. ?m\.$")
+# What someone says, and a particle: "「行こう。」と".
+_QUOTE_END = re.compile(r"[\u300d\u300f]$")
+_PARTICLE = re.compile(r"[\u3041-\u309f]")
 # A mark that ends sentences, and more text after it.
 _ENDS = re.compile(r"[.!?\u2026]\W?\s+\w|[\u3002\uff01\uff1f]\w")
 
@@ -74,6 +80,8 @@ def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
             is_same = "\n" not in blank and (
                 _CONTINUED.match(sentence)
                 or continues.search(last[-_LONGEST_END:])
+                or (_HALF_OF_DAY.search(last) and sentence[:1].islower())
+                or (_QUOTE_END.search(last) and _PARTICLE.match(sentence))
             )
             if sentence and is_same:
                 sentence = last + blank + sentence

@@ -15,6 +15,12 @@ from relative_attention.text.sentences import split_sentences
         ("en", "1. Preheat the oven"),
         ("en", "b) Preheat the oven"),
         ("es", "La Sra. García y el Sr. López llegaron."),
+        ("es", "El Cnel. Díaz nació en el 20 d. C. en el 2.º piso."),
+        ("es", "Abre a las 9 a. m. todos los días."),
+        (
+            "ja",
+            "\u300c\u884c\u3053\u3046\u3002\u300d\u3068\u8a00\u3063\u305f\u3002",
+        ),
         ("fr", "J'ai vu M. Dupont et le Dr. Brun avec Mme. Petit."),
         ("fr", "C'était en 52 av. J.-C. à Alésia."),
     ],
@@ -35,6 +41,12 @@ def test_one_sentence_stays_whole(language, text):
         ("en", ["Read this.", "- It is long."], "\n\n"),
         ("zh", ["\u4f60\u597d\u3002", "\u6211\u53bb\uff01"], ""),
         ("ja", ["\u306f\u3044\u3002", "\u884c\u304f\u3002"], ""),
+        (
+            "ja",
+            ["\u300c\u884c\u304f\uff1f\u300d", "\u300c\u306f\u3044\u300d"],
+            "",
+        ),
+        ("es", ["Abre a las 9 a. m.", "Ven pronto."], " "),
     ],
 )
 def test_sentences_and_what_is_between_them(language, sentences, blank):
