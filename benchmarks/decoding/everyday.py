@@ -102,7 +102,8 @@ _NOUN = re.compile(
 )
 _MOST_PIECES = 2.5
 _MORE_PIECES = 10
-_OPENING_MARKS = "¡¿"
+# Of a Spanish line whose final mark was cut off.
+_OPENING_MARK = re.compile(r"^[¡¿](?=[^!?]*$)")
 _FINAL_MARK = re.compile(r"\s*[.!?…。！？]+$")
 # Also with the blanks that French has inside.
 _QUOTATION_MARKS = re.compile(r'["„“”‹›]|«\s*|\s*»')
@@ -126,7 +127,7 @@ _SAME: dict[str, Change] = {
 
 
 def _without_mark(line: str) -> str:
-    return _FINAL_MARK.sub("", line).lstrip(_OPENING_MARKS)
+    return _OPENING_MARK.sub("", _FINAL_MARK.sub("", line))
 
 
 def _without_quotation_marks(line: str) -> str:

@@ -3,9 +3,10 @@
 In most corpora nearly every word is translated, so a model never learns that
 something stays as it is. Variants of lines teach it. A sign (see
 `text.placeholders`) stands in the place of two words that translate each other,
-or around them. A name or a number that is the same on both sides gives its
-place to another one, and a name is put at the end of a line. Other variants are
-words that translate each other alone, and lines as people type them.
+or around them. A name or a number that is the same on both sides (or Tom and
+トム) gives its place to another one, and a name is put at the end of a line.
+Other variants are words that translate each other alone, and lines as people
+type them.
 
     Tom lives in Boston.       Tom wohnt in Boston.
     Tom lives in ␁.            Tom wohnt in ␁.
@@ -52,7 +53,8 @@ _LEAST_DICE_OF_SAME = 0.7
 _LEAST_COUNT = 5
 # Bounds of memory and time: the lines that are counted; the lines of a word in
 # which words of the other side are counted; the characters of a part of a word,
-# in scripts without blanks; the words of a line, which is skipped if longer.
+# in scripts without blanks, unless all are katakana; the words of a line, which
+# is skipped if longer.
 _MOST_LINES = 200_000
 _MOST_LINES_OF_WORD = 64
 _LONGEST_PART = 6
@@ -68,8 +70,10 @@ _WORD = re.compile(r"\w+(?:['’]\w{1,2}\b)?")
 _STRETCH = re.compile(f"[{UNSPACED_LETTERS}]+|[^{UNSPACED_LETTERS}]+")
 _KATAKANA = re.compile("[\u30a1-\u30ff]+")
 _UNIT = re.compile(f"{_KATAKANA.pattern}|.")
+_EAST_ASIAN = re.compile("[\u3005-\u9fff]")
 _MARK = re.compile(r"(?<=\w)[,:;–—-](?=\s)")
-_OPENING_MARKS = "¡¿"
+# Of a Spanish line whose final mark was cut off.
+_OPENING_MARK = re.compile(r"^[¡¿](?=[^!?]*$)")
 _FINAL_MARK = re.compile(r"\s*[.!?。！？]+$")
 _WIDE_MARKS = "。！？"
 _WIDE = str.maketrans("!.", "！。")
@@ -301,21 +305,17 @@ class _Twins:
     def places(self, source: str, target: str) -> list[_Place]:
         """Returns the places of a pair of lines, which do not overlap."""
         own, others = _words(source), _words(target)
+        numbers = {_narrow(word): word for word in others if word.isdecimal()}
         found: list[tuple[float, _Place]] = []
         for word, span in own.items():
             twin, dice = self._twins.get(word, ("", 0.0))
             if is_number := word.isdecimal():
-                # Without the wide digits of Japanese and Chinese.
-                twin, dice = unicodedata.normalize("NFKC", word), 1.0
+                twin, dice = numbers.get(_narrow(word), ""), 1.0
             if twin not in others:
                 continue
             spans = span, others[twin]
             is_same = is_number or word == twin
-            is_name = (
-                len(twin) > 1
-                and twin[0].isupper()
-                and (is_same or _may_be_name(word, spans[1]))
-            )
+            is_name = _may_be_name(word, twin)
             is_frequent = word in self._frequent
             place = _Place(word, is_same, is_name, is_frequent, spans)
             found.append((dice, place))
@@ -328,14 +328,19 @@ class _Twins:
         return sorted(chosen, key=lambda place: place.spans)
 
 
-def _may_be_name(word: str, target: _Span) -> bool:
-    """Returns whether a word without case may be a name.
-
-    Its target has a capital: within a line, or it is in katakana.
-    """
-    return bool(UNSPACED.match(word)) and (
-        target[0] > 0 or _KATAKANA.fullmatch(word) is not None
+def _may_be_name(word: str, twin: str) -> bool:
+    """Returns whether two words are a name, the same or one in katakana."""
+    one, other = sorted((word, twin), key=lambda w: bool(_KATAKANA.match(w)))
+    return (
+        len(one) > 1
+        and one[0].isupper()
+        and (one == other or (one.isalpha() and bool(_KATAKANA.match(other))))
     )
+
+
+def _narrow(digits: str) -> str:
+    """Returns digits without the wide ones of Japanese and Chinese."""
+    return unicodedata.normalize("NFKC", digits)
 
 
 def _overlap(one: _Place, other: _Place) -> bool:
@@ -554,7 +559,7 @@ class _Writer:
             ((first, last), (first, ""), ("", first))
         )
         source, target = (
-            f"{before}{line}{after}"
+            _joined(before, line, after)
             if UNSPACED.search(line)
             else f"{before} {line} {after}".strip()
             for line in pair
@@ -610,7 +615,8 @@ class _Writer:
             )
         mark = self._draws.choice(("", "", "!", "."))
         source, target = (
-            word + (mark.translate(_WIDE) if UNSPACED.match(word[-1]) else mark)
+            word
+            + (mark.translate(_WIDE) if _EAST_ASIAN.match(word[-1]) else mark)
             for word in (source, target)
         )
         return source, target
@@ -622,7 +628,7 @@ class _Writer:
 
     def _unmarked(self, pair: _Pair, places: list[_Place]) -> _Pair:
         source, target = (
-            _FINAL_MARK.sub("", line).lstrip(_OPENING_MARKS) for line in pair
+            _OPENING_MARK.sub("", _FINAL_MARK.sub("", line)) for line in pair
         )
         return (
             source.lower() if self._draws.random() < 0.5 else source

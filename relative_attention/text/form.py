@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 SIGNS = "\x01\x02\x03\x04\x05\x06\x07\x08"
 
 # Letters of scripts whose words have no blanks around them: Thai, Lao, Burmese,
-# Khmer, Japanese and Chinese. As a part of a class in a pattern.
+# Khmer, Japanese and Chinese; no digits. As a part of a class in a pattern.
 UNSPACED_LETTERS = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff"
+    "\u0e00-\u0e4f\u0e5a-\u0ecf\u0eda-\u0eff\u1000-\u103f\u104a-\u108f"
+    "\u109a-\u109f\u1780-\u17df\u17ea-\u17ff\u3005-\u3007\u3040-\u30ff"
     "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
 UNSPACED = re.compile(f"[{UNSPACED_LETTERS}]")

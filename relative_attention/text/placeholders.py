@@ -66,14 +66,26 @@ class _Found(NamedTuple):
 _IN_WORD = rf"[^\W_{UNSPACED_LETTERS}]"
 _START = rf"(?<!{_IN_WORD})"
 _END = rf"(?!{_IN_WORD})"
-# Letters of Japanese and Chinese that multiply the number before them, by 100
-# to 10 ** 12. What they make is translated: "100万" is a million.
-_NUMBER_END = rf"(?!{_IN_WORD}|[百千万萬亿億兆])"
-# Those of "1，234" and "Ａ４", and what they are elsewhere.
+# Letters of Japanese and Chinese multiply the number before them, by 100 to
+# 10 ** 12. What they make is translated: "2万5000" is 25,000.
+_FACTOR = "[百千万萬亿億兆]"
+_NUMBER_START = rf"{_START}(?<!{_FACTOR})"
+_NUMBER_END = rf"{_END}(?![\d.,]{{0,20}}[ 多余]?{_FACTOR})"
+# Things that are counted are no codes: "CD3枚".
+_CODE_END = rf"{_END}(?![枚台回人個本匹冊杯])"
+# Wide letters and digits, and what they are elsewhere; and what is wide between
+# them. After other digits a wide comma divides a sentence.
 _NARROW = {
     0xFEE0 + ord(narrow): narrow
     for narrow in f"{string.digits}{string.ascii_letters}$+,-./:"
 } | {0xFFE1: "\u00a3", 0xFFE5: "\u00a5"}
+_WIDE = "\uff10-\uff19\uff21-\uff3a\uff41-\uff5a"
+_WIDE_RUN = re.compile(
+    rf"[\uff04\uffe1\uffe5]?[{_WIDE}]+(?:[\uff0b-\uff0f\uff1a][{_WIDE}]+)*"
+    r"[\uff04\uffe1\uffe5]?"
+)
+# What ends an address without a blank: hiragana, and wide marks.
+_ADDRESS_END = "\u3000-\u309f\uff00-\uff0f\uff1a-\uff20"
 # Letters and digits of words in the Latin script, and what addresses have.
 _LATIN = "0-9A-Za-z\u00c0-\u024f"
 _IN_ADDRESS = rf"[{_LATIN}@%+~&=.:/?#_-]"
@@ -100,17 +112,17 @@ _ADDRESS = re.compile(
     # E-mail; any scheme; a host or a file; paths; names after "@" and "#".
     rf"(?<![{_LATIN}.%+_-])(?:[{_LATIN}.%+_-]+@[{_LATIN}-]+(?:\.[{_LATIN}-]+)+"
     r"|(?:[A-Za-z][A-Za-z\d+.-]*://|(?i:www)\.|mailto:)"
-    rf"[^\s<>\"|{UNSPACED_LETTERS}]*[{_LATIN}/_-]"
+    rf"[^\s<>\"|{_ADDRESS_END}]*[{_LATIN}/_-]"
     rf"|[{_LATIN}_-]+(?:\.[{_LATIN}_-]+)*\.(?i:{_ENDS})(?![{_LATIN}_])"
     rf"(?:[:/?#]{_IN_ADDRESS}*(?<=[{_LATIN}/_]))?"
-    r"|[A-Za-z]:\\[^\s<>\"|?*]*[\w\\]"
+    rf"|[A-Za-z]:\\[^\s<>\"|?*{_ADDRESS_END}]*[\w\\]"
     rf"|[@#](?=[{_LATIN}_]*[A-Za-z])[{_LATIN}_]+(?:[.-][{_LATIN}_]+)*)"
-    rf"|{_START}(?<![_/.])(?:~|\.{{1,2}})?/[{_LATIN}_.-]+(?:/[{_LATIN}_.-]+)+"
+    rf"|(?<![\w/.])(?:~|\.{{1,2}})?/[{_LATIN}_.-]+(?:/[{_LATIN}_.-]+)+"
 )
 _NAMED_FIELD = re.compile(
     r"\{\{[^{}]*\}\}|\$\{[^{}]*\}|\{[^\W\d][\w.:!-]*\}|%\([^()\s]+\)[#0 +-]*\d*"
-    r"(?:\.\d+)?[A-Za-z]|%\w+%|\$[A-Za-z_][A-Za-z\d_]*|%\d+\$[A-Za-z@]|\{\d[\w.:]*\}"
-    r"|__\w+?__|\\[nrt](?![A-Za-z])"
+    rf"(?:\.\d+)?[A-Za-z]|%[{_LATIN}_]+%|\$[A-Za-z_][{_LATIN}_]*"
+    r"|%\d+\$[A-Za-z@]|\{\d[\w.:]*\}|__\w+?__|\\[nrt](?![A-Za-z])"
 )
 _FIELD = re.compile(
     r"\{\}|%[+#0-]*(?:\d+|\*)?(?:\.\d+)?(?:l{0,2}[diouxX]|[sfFeEgGcrap@])"
@@ -120,7 +132,7 @@ _CURRENCY = "[$\u00a3\u00a5\u20ac]"
 # Dates, times, versions and numbers of telephones; and what is left of numbers,
 # but for those of one and two digits, which models know as words.
 _DIGITS = re.compile(
-    rf"{_START}(?<![_.])"
+    rf"{_NUMBER_START}(?<![_.])"
     r"(?:\+\d[\d ()/.-]{4,}\d|\d+(?:[.,:/\u2013-]\d+)+|\d{3,})"
     rf"{_NUMBER_END}"
 )
@@ -131,11 +143,12 @@ _CODE = re.compile(
     r"(?=[A-Za-z0-9_./-]{0,80}[A-Za-z])"
     rf"(?!\d+[.,]?\d*[a-z\u00c0-\u024f]{{1,4}}{_END}(?![-_/\d]))"
     r"[A-Za-z0-9_]+(?:[./-](?![a-z]{3})[A-Za-z0-9_]+)*"
-    rf"{_END}(?!-[a-z\u00c0-\u024f])"
+    rf"{_CODE_END}(?!-[a-z\u00c0-\u024f])"
 )
 _UNIT = re.compile(
-    r"\u00b0(?:[CFK](?![^\W_]))?"
-    r"|(?<![^\W_])[^\W\d_]{1,3}/[^\W\d_](?![^\W_])"
+    rf"\u00b0(?:[CFK]{_END})?"
+    rf"|{_START}[^\W\d_{UNSPACED_LETTERS}]{{1,3}}/"
+    rf"[^\W\d_{UNSPACED_LETTERS}]{_END}"
 )
 # Before an item of a list or what someone says, or without blanks.
 _DASH = re.compile(
@@ -157,12 +170,12 @@ def _amounts(group: str, decimal: str) -> re.Pattern[str]:
         rf"\d{{1,3}}(?:{group}\d{{2,3}})*{group}\d{{3}}(?:{decimal}\d+)?"
         rf"|\d+{decimal}\d+"
     )
-    start = rf"{_START}(?<![_.,:/-])"
-    end = rf"(?!{decimal}?\d|{group}\d|[:/-]\d)"
+    start = rf"{_NUMBER_START}(?<![_.,:/-])"
+    end = rf"(?!{decimal}?\d|{group}\d|[:/-]\d)(?![ 多余]?{_FACTOR})"
     return re.compile(
         rf"{start}{_CURRENCY} ?(?:{number}|\d+){end}"
         rf"|{start}(?:(?:{number}|\d+){end} ?{_CURRENCY}"
-        rf"|(?:{number}){end}{_NUMBER_END})"
+        rf"|(?:{number}){end}{_END})"
     )
 
 
@@ -186,7 +199,7 @@ class Placeholders:
             vocabularies.
         source_language: string, a language code, or `None`.
         target_language: the same. If both are known, numbers get the
-            separators of the target's, and no wide digits.
+            separators of the target's, and wide ones become narrow.
         keep: list of patterns whose matches stay as they are.
         glossary: dict of terms of the source to what stands for them. Whole
             words are found, in the case as given, or with a capital at the
@@ -295,7 +308,9 @@ class Placeholders:
         for pattern, is_word, order in _KINDS:
             for match in pattern.finditer(text):
                 add(match.span(), match[0], is_word, order)
-        narrow = text.translate(_NARROW) if self._separators else text
+        narrow = text
+        if self._separators:
+            narrow = _WIDE_RUN.sub(lambda run: run[0].translate(_NARROW), text)
         for match in self._amounts.finditer(narrow):
             # The blank before a currency is no separator.
             shown = re.sub(

@@ -19,7 +19,7 @@ _ABBREVIATIONS = {
     ),
     "en": "appr Capt Ch ed eds est Figs Gen incl Lt Maj Ms Rev Sgt Tel",
     "es": (
-        "aprox cap Cía Cnel D d Dña Dra Excma Excmo núm pág Profa Sr Sra Sras "
+        "aprox cap Cía Cnel D Dña Dra Excma Excmo núm pág Profa Sr Sra Sras "
         "Sres Srta Sto Sta Ud Uds"
     ),
     "fr": (
@@ -39,13 +39,22 @@ _ROMAN = "[IVX]+"
 _LONGEST_END = 40
 # The number of an item in a list, alone before it.
 _ITEM = re.compile(r"(?:\d{1,3}|[A-Za-z])[.)]")
-# What no sentence begins with, as the second parts of "J.-C." and "2.º".
-_CONTINUED = re.compile(r"-\w|[\u00aa\u00ba]")
-# "9 a. m." within a Spanish sentence.
-_HALF_OF_DAY = re.compile(r"\d [ap]\. ?m\.$")
-# What someone says, and a particle: "「行こう。」と".
-_QUOTE_END = re.compile(r"[\u300d\u300f]$")
-_PARTICLE = re.compile(r"[\u3041-\u309f]")
+# What no sentence begins with, as the second parts of "J.-C." and "2.º", and
+# closing marks.
+_CONTINUED = re.compile(r"-\w|[\u00aa\u00ba\u300d\u300f]")
+# An end, and a beginning with which the sentence continues: Spanish "9 a. m. y"
+# and "20 d. C.", and a Japanese quote and its particle.
+_CONTINUED_AFTER = [
+    (re.compile(end), re.compile(beginning))
+    for end, beginning in (
+        (r"\d [ap]\. ?m\.$", r"[^\W\d_A-Z]"),
+        (r"\d [ad]\.$", r"C\."),
+        (
+            "[\u300d\u300f]$",
+            "[\u304c\u3063\u3067\u3068\u306b\u306e\u306f\u3082\u3092]",
+        ),
+    )
+]
 # A mark that ends sentences, and more text after it.
 _ENDS = re.compile(r"[.!?\u2026]\W?\s+\w|[\u3002\uff01\uff1f]\w")
 
@@ -77,11 +86,14 @@ def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
             last, blank = pairs.pop()
             blank += before
             # A line end is an end, whatever stands before it.
+            end = last[-_LONGEST_END:]
             is_same = "\n" not in blank and (
                 _CONTINUED.match(sentence)
-                or continues.search(last[-_LONGEST_END:])
-                or (_HALF_OF_DAY.search(last) and sentence[:1].islower())
-                or (_QUOTE_END.search(last) and _PARTICLE.match(sentence))
+                or continues.search(end)
+                or any(
+                    one.search(end) and other.match(sentence)
+                    for one, other in _CONTINUED_AFTER
+                )
             )
             if sentence and is_same:
                 sentence = last + blank + sentence
