@@ -42,7 +42,8 @@ class BuildWithZoo(build_py):
         if self.editable_mode:
             return
         for file in sorted((ROOT / "models").glob("*/*")):
-            if any(file.match(pattern) for pattern in RESEARCH_ONLY):
+            # Cards show pictures where they lie, not in the wheel.
+            if any(file.match(name) for name in (*RESEARCH_ONLY, "*.png")):
                 continue
             target = pathlib.Path(
                 self.build_lib,

@@ -39,7 +39,13 @@ _OURS = "relative-attention"
 _DIRECT = "CTranslate2, float32"
 _ENGINE = "--engine ctranslate2, float32"
 _INT8 = ("--engine ctranslate2, int8", "CTranslate2, int8")
-_LANGUAGES = {"en": "English", "de": "German", "fr": "French"}
+_LANGUAGES = {
+    "de": "German",
+    "en": "English",
+    "es": "Spanish",
+    "fr": "French",
+    "ja": "Japanese",
+}
 
 # === Models and studies ===
 
@@ -224,6 +230,7 @@ _SCORED = (
     ("tatoeba_de_en", "", "Tatoeba, variants"),
     ("tatoeba_en_fr", "", "Tatoeba, variants"),
     ("tatoeba_fr_en", "", "Tatoeba, variants"),
+    ("tatoeba_es_en", "", "Tatoeba, variants"),
 )
 
 
@@ -629,7 +636,10 @@ TABLES: dict[str, _Figure] = {
             everyday_card,
             [f"everyday_tatoeba_{pair}"],
         )
-        for pair in ("en_de", "de_en", "en_fr", "fr_en")
+        for pair in (
+            *("en_de", "de_en", "en_fr", "fr_en"),
+            "es_en",
+        )
     },
     "models": (lambda: models_table(""), []),
     "presets": (presets_table, []),

@@ -28,6 +28,31 @@ def test_bundled_model_translates_by_name(run, elsewhere):
     assert re.fullmatch(r"Zwei Hunde (laufen|rennen).*\.", dogs)
 
 
+@pytest.mark.parametrize(
+    ("name", "lines", "kept"),
+    [
+        (
+            "tatoeba_es_en",
+            [
+                "Vino a Madrid en 2012. ¿Has visto al perro?",
+                "Cuesta 1.234.567,50 €.",
+                "Mira https://example.org/a ahora.",
+            ],
+            ["2012", "1,234,567.50 €", "https://example.org/a"],
+        ),
+    ],
+)
+def test_numbers_and_addresses_stay(run, elsewhere, name, lines, kept):
+    text = "\n".join(lines).encode()
+    status, out, err = run("translate", name, stdin=text)
+    assert status == 0, err
+    found = out.removesuffix("\n").split("\n")
+    assert all(thing in line for thing, line in zip(kept, found, strict=True))
+    # Two sentences, and a blank between them.
+    assert re.fullmatch(r"[^.?]+2012[^.?]*\. [A-Z][^.?]+\?", found[0])
+    assert all(line.isascii() or "€" in line for line in found)
+
+
 @pytest.mark.large
 @pytest.mark.parametrize(
     "name", [name for name in zoo_models() if name.startswith("multi30k")]
