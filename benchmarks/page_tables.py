@@ -230,6 +230,7 @@ _SCORED = (
     ("tatoeba_de_en", "", "Tatoeba, variants"),
     ("tatoeba_en_fr", "", "Tatoeba, variants"),
     ("tatoeba_fr_en", "", "Tatoeba, variants"),
+    ("tatoeba_en_es", "", "Tatoeba, variants"),
     ("tatoeba_es_en", "", "Tatoeba, variants"),
 )
 
@@ -638,7 +639,7 @@ TABLES: dict[str, _Figure] = {
         )
         for pair in (
             *("en_de", "de_en", "en_fr", "fr_en"),
-            "es_en",
+            *("en_es", "es_en"),
         )
     },
     "models": (lambda: models_table(""), []),
