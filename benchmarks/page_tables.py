@@ -232,6 +232,7 @@ _SCORED = (
     ("tatoeba_fr_en", "", "Tatoeba, variants"),
     ("tatoeba_en_es", "", "Tatoeba, variants"),
     ("tatoeba_es_en", "", "Tatoeba, variants"),
+    ("tatoeba_ja_en", "", "Tatoeba, variants"),
 )
 
 
@@ -639,7 +640,7 @@ TABLES: dict[str, _Figure] = {
         )
         for pair in (
             *("en_de", "de_en", "en_fr", "fr_en"),
-            *("en_es", "es_en"),
+            *("en_es", "es_en", "ja_en"),
         )
     },
     "models": (lambda: models_table(""), []),

@@ -32,6 +32,15 @@ def test_bundled_model_translates_by_name(run, elsewhere):
     ("name", "lines", "kept"),
     [
         (
+            "tatoeba_ja_en",
+            [
+                "彼は２０１２年に東京に来た。犬を見ましたか？",
+                "１，２３４，５６７人が来た。",
+                "https://example.org/aを見てください。",
+            ],
+            ["2012", "1,234,567", "https://example.org/a"],
+        ),
+        (
             "tatoeba_es_en",
             [
                 "Vino a Madrid en 2012. ¿Has visto al perro?",
