@@ -339,10 +339,10 @@ class Placeholders:
     def _unknown(self, text: str) -> Iterator[tuple[int, int, bool]]:
         """Yields words and marks for which the vocabularies have no piece."""
         start = 0
-        for is_letter, run in itertools.groupby(text, _is_of_word):
+        for kind, run in itertools.groupby(text, _kind_of_letter):
             length = len(characters := list(run))
             letters = [c for c in characters if c.isalpha()]
-            if is_letter and letters:
+            if kind and letters:
                 # A word is one to translate if most of its letters are known:
                 # a vocabulary may have a letter or two of another script.
                 if 2 * sum(map(self._is_known, letters)) <= len(letters):
@@ -398,8 +398,14 @@ def _edge(character: str, look: str) -> str:
     return rf"{look}\w)" if is_of_spaced_word(character) else ""
 
 
-def _is_of_word(character: str) -> bool:
-    return unicodedata.category(character)[0] in "LM" or character in "\u200c"
+def _kind_of_letter(character: str) -> int:
+    """Returns 0 for no letter, 1 for one of a word with blanks around it, or 2.
+
+    In "Москваに", Japanese follows a word of another script.
+    """
+    if unicodedata.category(character)[0] in "LM" or character in "\u200c":
+        return 2 if UNSPACED.match(character) else 1
+    return 0
 
 
 def _is_kept_mark(character: str) -> bool:
