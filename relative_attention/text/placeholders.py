@@ -79,6 +79,9 @@ _NARROW = {
     0xFEE0 + ord(narrow): narrow
     for narrow in f"{string.digits}{string.ascii_letters}$+,-./:"
 } | {0xFFE1: "\u00a3", 0xFFE5: "\u00a5"}
+_NARROW_LETTERS = {
+    wide: narrow for wide, narrow in _NARROW.items() if narrow.isalpha()
+}
 _WIDE = "\uff10-\uff19\uff21-\uff3a\uff41-\uff5a"
 _WIDE_RUN = re.compile(
     rf"[\uff04\uffe1\uffe5]?[{_WIDE}]+(?:[\uff0b-\uff0f\uff1a][{_WIDE}]+)*"
@@ -199,7 +202,8 @@ class Placeholders:
             vocabularies.
         source_language: string, a language code, or `None`.
         target_language: the same. If both are known, numbers get the
-            separators of the target's, and wide ones become narrow.
+            separators of the target's, and wide digits and Latin letters
+            become narrow.
         keep: list of patterns whose matches stay as they are.
         glossary: dict of terms of the source to what stands for them. Whole
             words are found, in the case as given, or with a capital at the
@@ -250,14 +254,19 @@ class Placeholders:
         pieces: list[str] = []
         things: list[Thing] = []
         end = 0
+        read = self._with_narrow_letters(text)
         for found in self._joined(text):
-            before, after = text[end : found.start], text[found.end :][:1]
+            before, after = read[end : found.start], read[found.end :][:1]
             last = before[-1:] or ("" if end == 0 else SIGNS[0])
             glued = [is_of_spaced_word(char) for char in (last, after)]
             pieces += [before, " " * glued[0], SIGNS[0], " " * glued[1]]
             things.append(Thing(found.text, found.is_word, found.order, *glued))
             end = found.end
-        return "".join([*pieces, text[end:]]), things
+        return "".join([*pieces, read[end:]]), things
+
+    def _with_narrow_letters(self, text: str) -> str:
+        """Returns a text of the same length, as vocabularies know it."""
+        return text.translate(_NARROW_LETTERS) if self._separators else text
 
     def _joined(self, text: str) -> Iterator[_Found]:
         """Yields things in a text; neighbors are one."""
@@ -322,7 +331,9 @@ class Placeholders:
         for pattern in (_CODE, _DIGITS):
             for match in pattern.finditer(narrow):
                 add(match.span(), match[0])
-        for start, end, is_word in self._unknown(text):
+        for start, end, is_word in self._unknown(
+            self._with_narrow_letters(text)
+        ):
             add((start, end), is_word=is_word)
         return sorted(found)
 

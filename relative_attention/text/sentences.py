@@ -9,7 +9,8 @@ from relative_attention.text.form import clean_lines
 # so it reads this many characters at a time.
 _WINDOW = 2_000
 # Abbreviations after which `sentencex` ends a sentence although it continues:
-# in every language, and by language. No sentence ends with one of them.
+# in every language, and by language. No sentence ends with one of them, nor
+# with one in lowercase, but for those that are words, too.
 _ABBREVIATIONS = {
     "": "Approx Dr Fig Mme Mr Mrs Prof St Vol approx ca cf fig max tel vol",
     "de": (
@@ -30,6 +31,7 @@ _ABBREVIATIONS = {
     "nl": "afb blz bijv dhr Dhr mevr Mevr Mw nr",
     "pt": "aprox Dra pág Sr Sra Sras Srs",
 }
+_WORDS_IN_LOWERCASE = {"me", "mm", "ms"}
 # Languages that write "19." for "19th".
 _WITH_ORDINALS = set(
     "bs cs da de et fi fo hr hu is lb lt lv nb nn no pl sk sl sr tr".split()
@@ -123,6 +125,11 @@ def _segments(text: str, language: str) -> Iterator[str]:
 def _continues(language: str) -> re.Pattern[str]:
     """Returns a pattern of ends after which a sentence continues."""
     words = f"{_ABBREVIATIONS['']} {_ABBREVIATIONS.get(language, '')}".split()
+    words += [
+        word.lower()
+        for word in words
+        if len(word) > 1 and word.lower() not in _WORDS_IN_LOWERCASE
+    ]
     ends = [rf"(?:^|[^\w.])(?:{'|'.join(map(re.escape, words))})\.$"]
     if language == "fr":
         ends.append(r"\bJ\.(?:-C\.)?$")

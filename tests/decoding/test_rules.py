@@ -458,6 +458,8 @@ KEPT_IN_JAPANESE = [
     ("１００万円です。", "１００万円です。", "１００万円"[::-1]),
     ("午後２時半に来た。", "午後２時半に来た。", "２"),
     ("(月)Tシャツを買う。", "月[1] Tシャツを買う。", "Tシャツ"[::-1]),
+    # Few texts have wide letters, so the model reads narrow ones.
+    ("ＴＶで「Ｎｅｗｓ」を見た。", "TVで「News」を見た。", "sweN"),
 ]
 
 

@@ -17,6 +17,9 @@ from relative_attention.text.sentences import split_sentences
         ("es", "La Sra. García y el Sr. López llegaron."),
         ("es", "El Cnel. Díaz nació en el 20 d. C. en el 2.º piso."),
         ("es", "Abre a las 9 a. m. todos los días."),
+        # As people type.
+        ("es", "la sra. garcía y el sr. lópez llegaron."),
+        ("en", "it is near st. louis, said lt. brown."),
         (
             "ja",
             "\u300c\u884c\u3053\u3046\u3002\u300d\u3068\u8a00\u3063\u305f\u3002",
@@ -36,6 +39,7 @@ def test_one_sentence_stays_whole(language, text):
         ("en", ["He was born in 19.", "She was not."], " "),
         ("de", ["Er kam am 3. Mai.", "Sie kam nicht."], " "),
         ("fr", ["J'ai vu M. Dupont hier.", "Il va bien."], " "),
+        ("en", ["It took 5 ms.", "That is fast."], " "),
         # A line end is an end, whatever stands before it.
         ("de", ["Im 19.", "Jahrhundert"], "\n"),
         ("en", ["Read this.", "- It is long."], "\n\n"),
