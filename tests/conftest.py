@@ -89,11 +89,15 @@ def pytest_runtest_teardown(item, nextitem):
     """Give the memory of large models back at the end of a file.
 
     They are parts of cycles, and Python looks for those by the number of
-    objects, of which a model with a gigabyte of weights has few.
+    objects, of which a model with a gigabyte of weights has few. Small models
+    are kept, as to look among them takes seconds, and Keras looks for garbage
+    whenever it quantizes a layer.
     """
-    ends = nextitem is None or nextitem.path != item.path
-    if ends and {"large", "slow"} & set(item.keywords):
-        gc.collect()
+    if nextitem is None or nextitem.path != item.path:
+        if {"large", "slow"} & set(item.keywords):
+            gc.collect()
+        else:
+            gc.freeze()
 
 
 class Golden(dict):

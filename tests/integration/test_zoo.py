@@ -40,7 +40,7 @@ def test_bundled_model_translates_by_name(run, elsewhere):
             ],
             ["2012", "1,234,567", "https://example.org/a"],
         ),
-        (
+        pytest.param(
             "tatoeba_es_en",
             [
                 "Vino a Madrid en 2012. ¿Has visto al perro?",
@@ -48,6 +48,7 @@ def test_bundled_model_translates_by_name(run, elsewhere):
                 "Mira https://example.org/a ahora.",
             ],
             ["2012", "1,234,567.50 €", "https://example.org/a"],
+            marks=pytest.mark.large,
         ),
     ],
 )
