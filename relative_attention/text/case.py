@@ -62,7 +62,8 @@ def is_in_capitals(text: str) -> bool:
     return (
         len(words) > 1
         and max(map(len, words)) > 2
-        and all(map(str.isupper, words))
+        # Each letter, as "BBC" is in Japanese words, whose letters have no case.
+        and all(map(str.isupper, "".join(words)))
     )
 
 

@@ -460,6 +460,8 @@ KEPT_IN_JAPANESE = [
     ("(月)Tシャツを買う。", "月[1] Tシャツを買う。", "Tシャツ"[::-1]),
     # Few texts have wide letters, so the model reads narrow ones.
     ("ＴＶで「Ｎｅｗｓ」を見た。", "TVで「News」を見た。", "sweN"),
+    # Two words that are capitals, but for letters that have none.
+    ("BBCを見る、NHKも。", "BBCを見る、NHKも。", "KHN"),
 ]
 
 
