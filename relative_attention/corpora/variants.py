@@ -97,7 +97,7 @@ _KINDS = {
     "addressed": 14,
     "word": 22,
     "lowercase": 9,
-    "unmarked": 2,
+    "unmarked": 6,
     "quoted": 9,
 }
 # The most words of a variant in whose place a sign stands.
@@ -247,9 +247,16 @@ class _Twins:
 
     Attributes:
         known: a counter of the words of both sides, in lowercase.
+        openings: the mark that opens what ends with "!", of each side; empty
+            where the language has none.
     """
 
     def __init__(self, pairs: list[tuple[str, str]]) -> None:
+        marks = [collections.Counter("".join(side)) for side in zip(*pairs)]
+        self.openings = [
+            "\u00a1" if 2 * count["\u00a1"] > count["!"] else ""
+            for count in marks
+        ]
         counts = [collections.Counter[str]() for _ in range(2)]
         for pair in pairs:
             for count, line in zip(counts, pair):
@@ -615,9 +622,10 @@ class _Writer:
             )
         mark = self._draws.choice(("", "", "!", "."))
         source, target = (
-            word
+            (opening if mark == "!" else "")
+            + word
             + (mark.translate(_WIDE) if _EAST_ASIAN.match(word[-1]) else mark)
-            for word in (source, target)
+            for word, opening in zip((source, target), self._twins.openings)
         )
         return source, target
 

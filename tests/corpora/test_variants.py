@@ -160,6 +160,18 @@ def test_word_stands_alone(variants):
     assert ("Tom", "Tom") not in alone
 
 
+def test_word_alone_has_the_opening_mark_of_its_language(tmp_path, monkeypatch):
+    pairs = [
+        *[("Dogs bark!", "¡Los perros ladran!")] * 9,
+        *[("Dogs run.", "Los perros corren.")] * 9,
+    ]
+    every_word_is_rare(monkeypatch)
+    write_variants(corpus_of(tmp_path, pairs, 20), tmp_path / "new", share=4)
+    found = {pair for _, pair in variants_in(tmp_path / "new", pairs)}
+    assert {("Bark!", "¡Ladran!"), ("Bark.", "Ladran.")} <= found
+    assert ("Bark!", "Ladran!") not in found
+
+
 def test_ambiguous_word_is_no_name(variants):
     line = ("Boston has a PLACE for me.", "Boston hat ein PLACE für mich.")
     assert {source for (source,), _ in things(variants, line)} <= {*SIGNS}
