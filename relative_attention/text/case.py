@@ -62,7 +62,7 @@ def is_in_capitals(text: str) -> bool:
     return (
         len(words) > 1
         and max(map(len, words)) > 2
-        # Each letter, as "BBC" is in Japanese words, whose letters have no case.
+        # Of each letter, as "BBC" may be beside Japanese letters without case.
         and all(map(str.isupper, "".join(words)))
     )
 
