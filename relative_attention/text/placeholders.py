@@ -9,6 +9,7 @@ A sign is U+0001 to U+0008. A model that was trained with signs (see
     line         Besuchen Sie <b>unseren Laden</b> unter www.example.org!
 """
 
+import collections
 import functools
 import itertools
 import re
@@ -163,6 +164,9 @@ _EMOJI_JOINERS = "\u200d\ufe0e\ufe0f\u20e3"
 # Marks that are neither punctuation of sentences nor symbols of Unicode.
 _KEPT_MARKS = "#&*/@\\_\u00a7\u2022"
 _BRACKET = re.compile(r"[()\[\]{}]")
+# What is before it is inside brackets or a tag, or what is after it.
+_INSIDE_BEFORE = re.compile(r"^(?:</[A-Za-z][^<>]*>|[)\]}])")
+_INSIDE_AFTER = re.compile(r"(?:<[A-Za-z][^<>]*(?<!/)>|[(\[{])$")
 
 
 def _amounts(group: str, decimal: str) -> re.Pattern[str]:
@@ -260,6 +264,13 @@ class Placeholders:
             last = before[-1:] or ("" if end == 0 else SIGNS[0])
             glued = [is_of_spaced_word(char) for char in (last, after)]
             pieces += [before, " " * glued[0], SIGNS[0], " " * glued[1]]
+            # Other languages have blanks outside brackets, and none inside.
+            for side, (char, inside) in enumerate(
+                ((last, _INSIDE_BEFORE), (after, _INSIDE_AFTER))
+            ):
+                glued[side] |= bool(
+                    UNSPACED.match(char) and inside.search(found.text)
+                )
             things.append(Thing(found.text, found.is_word, found.order, *glued))
             end = found.end
         return "".join([*pieces, read[end:]]), things
@@ -492,10 +503,49 @@ def joined(pieces: Sequence[str], things: Sequence[Thing]) -> str:
     return text
 
 
+# Tags and brackets, and marks of Markdown, which open what they close, too.
+_PAIRED = re.compile(
+    r"<(?P<end>/?)(?P<tag>[A-Za-z][\w:.-]*)[^<>]*>"
+    r"|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<mark>[*_~]+)"
+)
+_BRACKETS = dict(zip(")]}", "([{"))
+
+
+def _partners(
+    pieces: Sequence[str], things: Sequence[Thing]
+) -> set[tuple[int, int]]:
+    """Returns the numbers of things that open something, and of their ends."""
+    partners: set[tuple[int, int]] = set()
+    opened: list[tuple[str, int]] = []
+    num_open: collections.Counter[str] = collections.Counter()
+    for number, (thing, piece) in enumerate(zip(things, pieces[1:])):
+        if thing.is_word:
+            continue
+        # The mark of an item has a blank after it.
+        is_item = piece.startswith(" ") and not thing.is_glued_after
+        for found in _PAIRED.finditer(thing.text):
+            is_end = bool(found["end"] or found["close"])
+            name = found["tag"] or found["mark"] or found["open"]
+            name = name or _BRACKETS[found["close"]]
+            if num_open[name] and (is_end or found["mark"]):
+                other = ""
+                while other != name:
+                    other, start = opened.pop()
+                    num_open[other] -= 1
+                partners.add((start, number))
+            elif not (is_end or (found["mark"] and is_item)):
+                opened.append((name, number))
+                num_open[name] += 1
+    return partners
+
+
 def without_outer(
     text: str, things: Sequence[Thing]
 ) -> tuple[str, str, str, Sequence[Thing]]:
     """Cuts the marks off a sentence, which no model need carry over.
+
+    What opens something stays if it ends within the sentence, as "<b>" of
+    "<b>Tom</b> came." does.
 
     Args:
         text: string, with a sign for each thing.
@@ -517,6 +567,12 @@ def without_outer(
         and not pieces[last].strip()
     ):
         last -= 1
+    # What opens and what closes are around words that the model may move.
+    partners = _partners(pieces, things)
+    while any(first <= end < last for start, end in partners if start < first):
+        first -= 1
+    while any(first <= start < last for start, end in partners if end >= last):
+        last += 1
     before = joined([*pieces[:first], ""], things[:first]) if first else ""
     after = (
         joined(["", *pieces[last + 1 :]], things[last:])

@@ -417,6 +417,13 @@ KEPT = [
     ),
     ("<p>Go on.</p>", "Go on.", "<p>oG .no</p>"),
     ("# Go \U0001f642", "Go", "# oG \U0001f642"),
+    ("(<p>Go (in) now</p>)", "Go [1] in [2] now", "(<p>oG (ni) won</p>)"),
+    # Unless it is around a part of the sentence, which a model may move.
+    ("<b>My</b> dog is", "[1] My [2] dog is", "<b>yM</b> god si"),
+    ("My dog is **in**", "My dog is [1] in [2]", "yM god si **ni**"),
+    ("* My *dog* is", "My [1] dog [2] is", "* yM *god* si"),
+    ("Go (to my dog)", "Go [1] to my dog [2]", "oG (ot ym god)"),
+    ("</p></b>My dog is [so", "My dog is [1] so", "</p></b>yM god si [os"),
     # Neighbors share a sign.
     ("I <b>\U0001f642</b> you", "I [1] you", "I <b>\U0001f642</b> uoy"),
 ]
@@ -457,9 +464,11 @@ KEPT_IN_JAPANESE = [
     ("CD3枚か%dか%d。", "CD3枚か[1]か[2]。", "%d"),
     ("１００万円です。", "１００万円です。", "１００万円"[::-1]),
     ("午後２時半に来た。", "午後２時半に来た。", "２"),
-    ("(月)Tシャツを買う。", "月[1] Tシャツを買う。", "Tシャツ"[::-1]),
+    ("(月)Tシャツを買う。", "[1]月[2] Tシャツを買う。", "Tシャツ"[::-1]),
     # Few texts have wide letters, so the model reads narrow ones.
     ("ＴＶで「Ｎｅｗｓ」を見た。", "TVで「News」を見た。", "sweN"),
+    # In a language with blanks there are none inside tags and brackets.
+    ("犬を<b>東京</b>で見た。", "犬を[1]東京[2]で見た。", "<b>京東</b>"),
     # Two words that are capitals, but for letters that have none.
     ("BBCを見る、NHKも。", "BBCを見る、NHKも。", "KHN"),
 ]
