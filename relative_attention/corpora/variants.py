@@ -4,7 +4,7 @@ In most corpora nearly every word is translated, so a model never learns that
 something stays as it is. Variants of lines teach it. A sign (see
 `text.placeholders`) stands in the place of two words that translate each other,
 or around them. A name or a number that is the same on both sides (or Tom and
-トム) gives its place to another one, and a name is put at the end of a line.
+トム) gives its place to another one, and one is put at the end of a line.
 Other variants are words that translate each other alone, and lines as people
 type them.
 
@@ -587,8 +587,12 @@ class _Writer:
         return self._with_drawn(pair, places, self._names.name)
 
     def _addressed(self, pair: _Pair, places: list[_Place]) -> _Pair:
-        """Puts a name before the final mark, as few lines have a name."""
-        name = self._names.name()
+        """Puts a name before the final mark, as few lines have a name.
+
+        Or a number, as those of two digits are words in some languages.
+        """
+        is_number = self._draws.random() < 0.1
+        name = self._names.number() if is_number else self._names.name()
         source, target = (
             _FINAL_MARK.sub(
                 lambda mark: (

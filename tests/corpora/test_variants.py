@@ -138,13 +138,16 @@ def test_names_and_numbers_give_their_place_to_others(variants):
         assert len(found) > 5
 
 
-def test_line_is_addressed_to_a_name(variants):
+def test_line_is_addressed_to_a_name_or_number(variants):
     line = (
         "He drank, then died, PLACE.",
         "Er trank, dann starb er am Gift, PLACE.",
     )
     found = things(variants, line)
     assert len(found) > 5 and all(source == target for source, target in found)
+    # Or a number, to be copied like a name.
+    numbers = [source[0] for source, _ in found if source[0].isdecimal()]
+    assert 0 < len(numbers) < len(found) / 4
 
 
 def test_names_have_letters_with_marks(variants):
