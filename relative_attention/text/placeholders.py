@@ -164,9 +164,9 @@ _EMOJI_JOINERS = "\u200d\ufe0e\ufe0f\u20e3"
 # Marks that are neither punctuation of sentences nor symbols of Unicode.
 _KEPT_MARKS = "#&*/@\\_\u00a7\u2022"
 _BRACKET = re.compile(r"[()\[\]{}]")
-# What is before it is inside brackets or a tag, or what is after it.
-_INSIDE_BEFORE = re.compile(r"^(?:</[A-Za-z][^<>]*>|[)\]}])")
-_INSIDE_AFTER = re.compile(r"(?:<[A-Za-z][^<>]*(?<!/)>|[(\[{])$")
+# What closes, with no blank before it, and what opens, with none after it.
+_CLOSING = re.compile(r"^(?:</[A-Za-z][^<>]*>|[)\]}])")
+_OPENING = re.compile(r"(?:<[A-Za-z][^<>]*(?<!/)>|[(\[{])$")
 
 
 def _amounts(group: str, decimal: str) -> re.Pattern[str]:
@@ -264,13 +264,10 @@ class Placeholders:
             last = before[-1:] or ("" if end == 0 else SIGNS[0])
             glued = [is_of_spaced_word(char) for char in (last, after)]
             pieces += [before, " " * glued[0], SIGNS[0], " " * glued[1]]
-            # Other languages have blanks outside brackets, and none inside.
-            for side, (char, inside) in enumerate(
-                ((last, _INSIDE_BEFORE), (after, _INSIDE_AFTER))
-            ):
-                glued[side] |= bool(
-                    UNSPACED.match(char) and inside.search(found.text)
-                )
+            # Another language may have blanks outside brackets, not inside.
+            for side, char, mark in ((0, last, _CLOSING), (1, after, _OPENING)):
+                if UNSPACED.match(char) and mark.search(found.text):
+                    glued[side] = True
             things.append(Thing(found.text, found.is_word, found.order, *glued))
             end = found.end
         return "".join([*pieces, read[end:]]), things
