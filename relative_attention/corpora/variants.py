@@ -5,8 +5,8 @@ something stays as it is. Variants of lines teach it. A sign (see
 `text.placeholders`) stands in the place of two words that translate each other,
 or around them. A name or a number that is the same on both sides (or Tom and
 トム) gives its place to another one, and one is put at the end of a line.
-Other variants are words that translate each other alone, and lines as people
-type them.
+Other variants are sentences of a line and words that translate each other,
+alone, and lines as people type them.
 
     Tom lives in Boston.       Tom wohnt in Boston.
     Tom lives in ␁.            Tom wohnt in ␁.
@@ -76,6 +76,8 @@ _MARK = re.compile(r"(?<=\w)[,:;–—-](?=\s)")
 _OPENING_MARK = re.compile(r"^[¡¿](?=[^!?]*$)")
 _FINAL_MARK = re.compile(r"\s*[.!?。！？]+$")
 _WIDE_MARKS = "。！？"
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])(?=\w)")
+_FULL_STOP = re.compile(r"(?<=\w)[.。]$")
 _WIDE = str.maketrans("!.", "！。")
 # A keyboard has the first, so it is there twice.
 _QUOTES = (
@@ -94,6 +96,7 @@ _KINDS = {
     "mark": 5,
     "name": 200,
     "number": 200,
+    "sentence": 200,
     "addressed": 14,
     "word": 22,
     "lowercase": 9,
@@ -247,15 +250,12 @@ class _Twins:
 
     Attributes:
         known: a counter of the words of both sides, in lowercase.
-        openings: the mark that opens what ends with "!", of each side; empty
-            where the language has none.
+        exclamations: how each side writes one, such as "{} !" in French.
     """
 
     def __init__(self, pairs: list[tuple[str, str]]) -> None:
-        marks = [collections.Counter("".join(side)) for side in zip(*pairs)]
-        self.openings = [
-            "\u00a1" if 2 * count["\u00a1"] > count["!"] else ""
-            for count in marks
+        self.exclamations = [
+            _exclamation("".join(side)) for side in zip(*pairs)
         ]
         counts = [collections.Counter[str]() for _ in range(2)]
         for pair in pairs:
@@ -333,6 +333,13 @@ class _Twins:
             if not any(_overlap(place, other) for other in chosen):
                 chosen.append(place)
         return sorted(chosen, key=lambda place: place.spans)
+
+
+def _exclamation(text: str) -> str:
+    """Returns what is around an exclamation in most of a text."""
+    half = text.count("!") / 2
+    opening = "\u00a1" if text.count("\u00a1") > half else ""
+    return opening + ("{} !" if text.count(" !") > half else "{}!")
 
 
 def _may_be_name(word: str, twin: str) -> bool:
@@ -519,9 +526,12 @@ class _Writer:
                 if not place.is_same and not place.is_frequent
             ],
         }
+        sentences = [_SENTENCE_END.split(line) for line in pair]
         always = ["line", "alone", "lowercase", "unmarked", "quoted"]
         if all(map(_FINAL_MARK.search, pair)):
             always.append("addressed")
+        if len(sentences[0]) == len(sentences[1]) > 1:
+            always.append("sentence")
         return {
             **{kind: found for kind, found in ways.items() if found},
             **dict.fromkeys(always, []),
@@ -604,6 +614,19 @@ class _Writer:
         )
         return source, target
 
+    def _sentence(self, pair: _Pair, places: list[_Place]) -> _Pair:
+        """Leaves one sentence, as lines are split before they are searched.
+
+        With either of two final marks, as greetings have.
+        """
+        source, target = self._draws.choice(
+            list(zip(*(_SENTENCE_END.split(line) for line in pair)))
+        )
+        if _FULL_STOP.search(source) and _FULL_STOP.search(target):
+            mark = self._draws.choice(".!")
+            return self._marked(source[:-1], target[:-1], mark)
+        return source, target
+
     def _number(self, pair: _Pair, places: list[_Place]) -> _Pair:
         return self._with_drawn(pair, places, self._names.number)
 
@@ -625,11 +648,19 @@ class _Writer:
                 word[0].upper() + word[1:] for word in (source, target)
             )
         mark = self._draws.choice(("", "", "!", "."))
+        return self._marked(source, target, mark)
+
+    def _marked(self, source: str, target: str, mark: str) -> _Pair:
+        """Returns texts with a final mark, as each language writes it."""
         source, target = (
-            (opening if mark == "!" else "")
-            + word
-            + (mark.translate(_WIDE) if _EAST_ASIAN.match(word[-1]) else mark)
-            for word, opening in zip((source, target), self._twins.openings)
+            text + mark.translate(_WIDE)
+            if _EAST_ASIAN.match(text[-1])
+            else exclamation.format(text)
+            if mark == "!"
+            else text + mark
+            for text, exclamation in zip(
+                (source, target), self._twins.exclamations
+            )
         )
         return source, target
 

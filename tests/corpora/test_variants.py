@@ -163,16 +163,34 @@ def test_word_stands_alone(variants):
     assert ("Tom", "Tom") not in alone
 
 
-def test_word_alone_has_the_opening_mark_of_its_language(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("line", "word", "sentence"),
+    [
+        ("¡Los perros ladran!", "¡Ladran!", "¡Ven!"),
+        ("Les chiens aboient !", "Aboient !", "Viens !"),
+    ],
+    ids=["es", "fr"],
+)
+def test_final_mark_is_that_of_the_language(
+    line, word, sentence, tmp_path, monkeypatch
+):
+    bark, come = word.strip("¡ !"), sentence.strip("¡ !")
     pairs = [
-        *[("Dogs bark!", "¡Los perros ladran!")] * 9,
-        *[("Dogs run.", "Los perros corren.")] * 9,
+        *[("Dogs bark!", line)] * 9,
+        *[("They bark. Come.", f"Todos {bark.lower()}. {come}.")] * 9,
     ]
     every_word_is_rare(monkeypatch)
     write_variants(corpus_of(tmp_path, pairs, 20), tmp_path / "new", share=4)
     found = {pair for _, pair in variants_in(tmp_path / "new", pairs)}
-    assert {("Bark!", "¡Ladran!"), ("Bark.", "Ladran.")} <= found
-    assert ("Bark!", "Ladran!") not in found
+    typed = ("Bark!", "Bark.", "Come!", "Come.", "They bark!")
+    assert {pair for pair in found if pair[0] in typed} == {
+        ("Bark!", word),
+        ("Bark.", f"{bark}."),
+        ("Come!", sentence),
+        ("Come.", f"{come}."),
+        # The first sentence, with another mark.
+        ("They bark!", word.replace(bark, f"Todos {bark.lower()}")),
+    }
 
 
 def test_ambiguous_word_is_no_name(variants):
