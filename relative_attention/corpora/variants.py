@@ -336,7 +336,7 @@ class _Twins:
 
 
 def _exclamation(text: str) -> str:
-    """Returns what is around an exclamation in most of a text."""
+    """Returns how a text writes most exclamations, with braces for words."""
     half = text.count("!") / 2
     opening = "\u00a1" if text.count("\u00a1") > half else ""
     return opening + ("{} !" if text.count(" !") > half else "{}!")

@@ -62,11 +62,12 @@ class DataSection:
     `batch_tokens` of at least their length."""
     variants: float = key(0.0, at_least=0, at_most=4)
     """Adds variants of training lines, this many per line: with signs in the
-    place of words and around them, with other names and numbers, in lowercase,
-    without the final mark, in quotation marks. So a model learns what must not
-    be translated, and `decoding.placeholders` and `decoding.usual_case` are
-    set. `0` adds none; 0.5 to 1 is enough. It needs a vocabulary of
-    SentencePiece. See `relative-attention data variants`."""
+    place of words and around them, with other names and numbers, single words
+    and sentences of them, in lowercase, without the final mark, in quotation
+    marks. So a model learns what must not be translated, and
+    `decoding.placeholders` and `decoding.usual_case` are set. `0` adds none;
+    0.5 to 1 is enough. It needs a vocabulary of SentencePiece. See
+    `relative-attention data variants`."""
     join: int | None = key(None, at_least=1, at_most=1000)
     """Joins up to this many training lines into one, on both sides, with a
     blank between them. Which lines are joined changes in every epoch. A model
