@@ -1,5 +1,8 @@
 """Lines in capitals, in Title Case and in lowercase, in their usual case.
 
+And a word alone, such as "Kitchen", whose capital a model may take for that of
+a name.
+
 A model has hardly seen such lines. The vocabulary tells how a word is usually
 written: in its usual case a word has fewer pieces.
 """
@@ -86,6 +89,9 @@ def without_capitals(text: str, language: str | None, encode: Encode) -> str:
 def in_usual_case(text: str, language: str | None, encode: Encode) -> str:
     """Returns a text in lowercase or in Title Case as it is usually written.
 
+    A word alone is in lowercase if it is one piece there, and more with a
+    capital.
+
     Args:
         text: string. Any other text is returned as it is.
         language: string. The code of its language, `None` if unknown.
@@ -94,12 +100,13 @@ def in_usual_case(text: str, language: str | None, encode: Encode) -> str:
     if text.islower():
         return _with_usual_capitals(text, language, encode)
     words = _WORDS.findall(text)
-    if (
-        len(words) >= _LEAST_TITLE
-        and all(map(str.istitle, words))
-        and language not in _WITH_CAPITAL_NOUNS
-    ):
+    if language in _WITH_CAPITAL_NOUNS or not all(map(str.istitle, words)):
+        return text
+    if len(words) >= _LEAST_TITLE:
         return _without_title_case(text, words, encode)
+    if len(words) == 1:
+        row, plain = encode([words[0], lower(words[0], language)])
+        return lower(text, language) if len(plain) == 1 < len(row) else text
     return text
 
 
@@ -141,6 +148,19 @@ def _without_title_case(text: str, words: list[str], encode: Encode) -> str:
             else word[0]
         ),
         text,
+    )
+
+
+def begins_with_capital(text: str) -> bool:
+    """Returns whether the first letter of a text is a capital."""
+    found = _WORDS.search(text)
+    return found is not None and found[0][0].isupper()
+
+
+def capitalized(text: str, language: str | None) -> str:
+    """Returns a text whose first letter is a capital."""
+    return _WORDS.sub(
+        lambda word: upper(word[0][0], language) + word[0][1:], text, count=1
     )
 
 

@@ -41,6 +41,7 @@ class Sentence(NamedTuple):
         raised_for: string, the language in whose capitals its translation is
             to be; empty if the language is unknown, `None` if it is not in
             capitals.
+        is_capitalized: bool. Whether only the first letter is a capital.
         is_kept: bool. Whether it is its own translation.
     """
 
@@ -50,6 +51,7 @@ class Sentence(NamedTuple):
     after: str = ""
     blank: str = ""
     raised_for: str | None = None
+    is_capitalized: bool = False
     is_kept: bool = False
 
     @property
@@ -86,6 +88,8 @@ class Sentence(NamedTuple):
     def _raised(self, text: str) -> str:
         if self.raised_for is None:
             return text
+        if self.is_capitalized:
+            return case.capitalized(text, self.raised_for)
         return case.upper(text, self.raised_for)
 
 
@@ -182,7 +186,15 @@ class TextRules:
                 part = part._replace(raised_for=self.target_language or "")
                 text = case.without_capitals(text, self.language, self.encode)
             else:
-                text = case.in_usual_case(text, self.language, self.encode)
+                usual = case.in_usual_case(text, self.language, self.encode)
+                if case.begins_with_capital(text) > (
+                    case.begins_with_capital(usual)
+                ):
+                    part = part._replace(
+                        raised_for=self.target_language or "",
+                        is_capitalized=True,
+                    )
+                text = usual
         return part._replace(text=numbered(text), things=tuple(things))
 
 

@@ -302,10 +302,32 @@ def test_names_keep_their_capital(with_names, text, found):
     assert searched(with_names) == [found]
 
 
+@pytest.mark.parametrize(
+    ("text", "inside", "found"),
+    [
+        # Two pieces with a capital, one without.
+        ("Kids!", "kids!", "!Sdik"),
+        ("\u2014 Kids", "kids", "\u2014 Sdik"),
+        # One piece either way, as a name, or two words.
+        ("Anna!", "Anna!", "!annA"),
+        ("Kids play", "Kids play", "sdiK yalp"),
+    ],
+)
+def test_word_alone_is_no_name(with_names, text, inside, found):
+    assert with_names.translate([text]) == [found]
+    assert searched(with_names) == [inside]
+
+
 def test_german_title_case_is_usual():
     translator = with_rules(source_language="de")
-    translator.translate(["Guten Morgen Tom!"])
-    assert searched(translator) == ["Guten Morgen Tom!"]
+    encode = translator.vocabulary.encode
+    translator.vocabulary.encode = lambda lines: [
+        row * (2 if line == "Gut" else 1)
+        for line, row in zip(lines, encode(lines))
+    ]
+    for text in ("Guten Morgen Tom!", "Gut!"):
+        translator.translate([text])
+    assert searched(translator) == ["Guten Morgen Tom!", "Gut!"]
 
 
 @pytest.mark.parametrize(
