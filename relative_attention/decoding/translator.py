@@ -92,8 +92,9 @@ class DecodingSection:
     translates whole lines better."""
     usual_case: bool = key(False, may_change=True)
     """Whether `translate` and `serve` search lines in capitals, in Title Case
-    and in lowercase in their usual case, and sentences in quotation marks
-    without these. Training with `data.variants` sets it."""
+    and in lowercase in their usual case, a word alone in lowercase if it is no
+    name, and sentences in quotation marks without these. Training with
+    `data.variants` sets it."""
     placeholders: bool = key(False, may_change=True)
     """Whether `translate` and `serve` put signs in the place of what must not
     be translated: addresses, tags, numbers with separators, brackets and
@@ -171,9 +172,10 @@ class Translator:
             translations with the blanks and line ends that were between them.
             Defaults to `True`.
         usual_case: bool. Whether `translate` searches lines in capitals, in
-            Title Case and in lowercase in their usual case, and sentences in
-            quotation marks without these. Translations of lines in capitals
-            are in capitals. Defaults to `False`.
+            Title Case and in lowercase in their usual case, a word alone in
+            lowercase if it is no name, and sentences in quotation marks without
+            these. Translations of lines in capitals are in capitals. Defaults
+            to `False`.
         placeholders: bool. Whether `translate` puts signs, which the model was
             trained to carry over, in the place of what must not be translated:
             addresses, names of files, codes, tags, fields such as `{name}`,

@@ -510,9 +510,9 @@ _BRACKETS = dict(zip(")]}", "([{"))
 
 def _partners(
     pieces: Sequence[str], things: Sequence[Thing]
-) -> set[tuple[int, int]]:
-    """Returns the numbers of things that open something, and of their ends."""
-    partners: set[tuple[int, int]] = set()
+) -> dict[int, set[int]]:
+    """Returns, for things that open or close, the numbers of their partners."""
+    partners: dict[int, set[int]] = collections.defaultdict(set)
     opened: list[tuple[str, int]] = []
     num_open: collections.Counter[str] = collections.Counter()
     for number, (thing, piece) in enumerate(zip(things, pieces[1:])):
@@ -529,7 +529,8 @@ def _partners(
                 while other != name:
                     other, start = opened.pop()
                     num_open[other] -= 1
-                partners.add((start, number))
+                partners[start].add(number)
+                partners[number].add(start)
             elif not (is_end or (found["mark"] and is_item)):
                 opened.append((name, number))
                 num_open[name] += 1
@@ -566,10 +567,15 @@ def without_outer(
         last -= 1
     # What opens and what closes are around words that the model may move.
     partners = _partners(pieces, things)
-    while any(first <= end < last for start, end in partners if start < first):
-        first -= 1
-    while any(first <= start < last for start, end in partners if end >= last):
-        last += 1
+    inside = list(range(first, last))
+    while inside:
+        for number in partners.get(inside.pop(), ()):
+            if number < first:
+                inside += range(number, first)
+                first = number
+            elif number >= last:
+                inside += range(last, number + 1)
+                last = number + 1
     before = joined([*pieces[:first], ""], things[:first]) if first else ""
     after = (
         joined(["", *pieces[last + 1 :]], things[last:])

@@ -445,6 +445,8 @@ KEPT = [
     ("My dog is **in**", "My dog is [1] in [2]", "yM god si **ni**"),
     ("* My *dog* is", "My [1] dog [2] is", "* yM *god* si"),
     ("Go (to my dog)", "Go [1] to my dog [2]", "oG (ot ym god)"),
+    # Both ends share a sign.
+    ("(So (go on))", "[1] So [2] go on [3]", "(oS (og no))"),
     ("</p></b>My dog is [so", "My dog is [1] so", "</p></b>yM god si [os"),
     # Neighbors share a sign.
     ("I <b>\U0001f642</b> you", "I [1] you", "I <b>\U0001f642</b> uoy"),
