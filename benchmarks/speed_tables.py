@@ -239,12 +239,14 @@ def quality_table(result: Result) -> str:
     return markdown_table(["", "updates", "test BLEU"], cells)
 
 
-def keras_tutorial_table(result: Result) -> str:
+def keras_tutorial_table(*results: Result) -> str:
     """Returns scores and costs of the tutorial's model and ours."""
     names = {"tutorial": "the tutorial", "ours": "`small_relative`"}
     cells = [
         [
             f"{names[row['engine']]}, {row['minutes']:g} minutes",
+            # Before both ran at the same time, each had both cores.
+            row.get("cores", 2),
             *(
                 f"{row[name]:.2f}"
                 for name in (
@@ -259,9 +261,18 @@ def keras_tutorial_table(result: Result) -> str:
             f"{row['parameters'] / 1e6:.1f} M",
             row["lines"],
         ]
+        for result in results
         for row in result.rows
     ]
-    header = ["", "BLEU", "lowercased", "chrF", "lowercased", "tokens a second"]
+    header = [
+        "",
+        "cores",
+        "BLEU",
+        "lowercased",
+        "chrF",
+        "lowercased",
+        "tokens a second",
+    ]
     header += ["memory", "parameters", "lines of the user's program"]
     return markdown_table(header, cells)
 

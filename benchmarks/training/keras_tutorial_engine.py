@@ -8,6 +8,7 @@ and preparation of text; the code is our own. The other trains
 
 import inspect
 import json
+import os
 import pathlib
 import re
 import sys
@@ -224,6 +225,8 @@ def _run_ours(
             "data.validation_source": texts["val"].source,
             "data.validation_target": texts["val"].target,
             "training.minutes": minutes,
+            # As the tutorial.
+            "training.precision": "float32",
             "training.bleu_every": 0,
             "training.pictures": False,
         }
@@ -242,9 +245,15 @@ _RUNS = {"tutorial": _run_tutorial, "ours": _run_ours}
 
 
 def main(
-    engine: str, texts: dict[str, list[str]], minutes: float, folder: str
+    engine: str,
+    texts: dict[str, list[str]],
+    minutes: float,
+    folder: str,
+    cores: list[int],
 ) -> None:
     """Trains, and writes translations of the test text when it is told to."""
+    # TensorFlow starts as many threads as there are cores.
+    os.sched_setaffinity(0, cores)
     turns = Turns()
     turns.wait()
     load_tensorflow_quietly()

@@ -1,5 +1,6 @@
 """Every benchmark runs at a tiny size, and stores what it prints."""
 
+import os
 import unicodedata
 
 import pytest
@@ -290,6 +291,7 @@ def test_keras_tutorial_scores_both(run_benchmark, texts, tmp_path):
     assert tutorial["parameters"] > 2 * 15_000 * 256 > ours["parameters"]
     for row in (tutorial, ours):
         assert row["steps"] > 0 and row["memory"] > 2**27
+        assert row["cores"] == max(len(os.sched_getaffinity(0)) // 2, 1)
         assert row["lowercased_bleu"] >= row["bleu"] - 1e-9
         # A model that has hardly learned may write a carriage return.
         path = tmp_path / "runs" / "0.05" / f"{row['engine']}.txt"
