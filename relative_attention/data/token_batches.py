@@ -14,6 +14,7 @@ from relative_attention.argument_checks import checked_number
 from relative_attention.data.token_corpus import LengthOrder
 from relative_attention.data.token_corpus import TokenCorpus
 from relative_attention.data.token_corpus import order_by_length
+from relative_attention.models.config import END_ID
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 # Inputs of a `Transformer`, and labels.
 Batch: TypeAlias = tuple[dict[str, np.ndarray], np.ndarray]
 
-_END_ID = 1
 # How many differences between source and target length share a bucket: enough
 # to mix pairs, and few enough to need little padding.
 _BUCKET_WIDTH = 2
@@ -246,16 +246,20 @@ class TokenBatches:
 
         corpus = self.corpus
         source = _rows_of(
-            corpus.source_ids, corpus.source_offsets, pairs, sizes
+            corpus.source_ids,
+            corpus.source_offsets,
+            pairs,
+            sizes,
+            corpus.source_end_id,
         )
         labels = _rows_of(
-            corpus.target_ids, corpus.target_offsets, pairs, sizes
+            corpus.target_ids, corpus.target_offsets, pairs, sizes, END_ID
         )
         if sizes.max() > 1 and all(corpus.sign_ids):
             _number_signs(corpus, pairs, sizes, (source, labels))
         # Nothing follows an end of sentence, so it is not an input.
         inputs = decoder_inputs(
-            np.where(labels == _END_ID, 0, labels), self.start_token_id
+            np.where(labels == END_ID, 0, labels), self.start_token_id
         )
         return {"source_token_ids": source, "target_token_ids": inputs}, labels
 
@@ -350,7 +354,11 @@ def _dataset(
 
 
 def _rows_of(
-    ids: np.ndarray, offsets: np.ndarray, pairs: np.ndarray, sizes: np.ndarray
+    ids: np.ndarray,
+    offsets: np.ndarray,
+    pairs: np.ndarray,
+    sizes: np.ndarray,
+    end_id: int,
 ) -> np.ndarray:
     """Joins sentences to rows with an end each, padded: int32 `(B, T)`."""
     starts = offsets[pairs].astype(np.int64)
@@ -359,7 +367,7 @@ def _rows_of(
     is_token = np.arange(row_lengths.max() + 1) < row_lengths[:, None]
     rows = np.zeros(is_token.shape, np.int32)
     rows[is_token] = _take_ranges(ids, starts, lengths)
-    rows[np.arange(len(rows)), row_lengths] = _END_ID
+    rows[np.arange(len(rows)), row_lengths] = end_id
     return rows
 
 

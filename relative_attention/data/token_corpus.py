@@ -26,11 +26,12 @@ from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
 from relative_attention.files import read_json_object
+from relative_attention.models.config import END_ID
 from relative_attention.text.form import clean_text
 
 # Version of the files, and of how text is cleaned before it is encoded. Files
 # of another version are rebuilt.
-_FORMAT = 8
+_FORMAT = 9
 # The errors of reading a file that is cut or holds something else.
 _DAMAGED = (OSError, EOFError, ValueError, TypeError, LookupError)
 
@@ -73,6 +74,8 @@ class TokenCorpus:
         num_too_long: int. Pairs left out because a line had too many tokens.
         sign_ids: pair of tuples, the ids of the signs in the source and the
             target; empty if no line has signs.
+        source_end_id: int, the `end_id` of the source's vocabulary. It is that
+            of padding if a model reads no ends, as in OpenNMT-tf.
     """
 
     source_ids: np.ndarray
@@ -83,6 +86,7 @@ class TokenCorpus:
     num_empty: int
     num_too_long: int
     sign_ids: tuple[Sequence[int], Sequence[int]] = ((), ())
+    source_end_id: int = END_ID
 
     def __len__(self) -> int:
         """Returns the number of pairs."""
@@ -261,8 +265,8 @@ def _content(vocabulary: AnyVocabulary) -> bytes:
     if hasattr(vocabulary, "model"):
         return vocabulary.model
     tokens = "\n".join(vocabulary.tokens).encode()
-    tokenizer = vocabulary.tokenizer or b""
-    return tokens + tokenizer + (b"start" if vocabulary.start else b"")
+    added = f"{vocabulary.start} {vocabulary.end}".encode()
+    return b"\n".join([tokens, vocabulary.tokenizer or b"", added])
 
 
 def _files(corpus: ParallelCorpus) -> list[list]:
@@ -308,6 +312,7 @@ def _encode(
         )
     checksum = _checksum(_mapped_arrays(folder, types).values())
     content = {**counts, "types": types, "checksum": checksum}
+    content["source_end_id"] = vocabularies[0].end_id
     if has_signs:
         signed: Any = vocabularies
         content["sign_ids"] = [each.sign_ids for each in signed]

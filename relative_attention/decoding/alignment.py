@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from relative_attention.decoding.constraints import END_ID
 from relative_attention.decoding.constraints import padded_rows
+from relative_attention.models.config import END_ID
 
 
 def word_alignment(

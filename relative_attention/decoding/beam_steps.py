@@ -18,7 +18,6 @@ from relative_attention.decoding.compiled import compiled_functions
 from relative_attention.decoding.compiled import run_compiled
 from relative_attention.decoding.compiled import take_rows
 from relative_attention.decoding.compiled import while_loop
-from relative_attention.decoding.constraints import END_ID
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import Constraints
 from relative_attention.decoding.ensemble import Ensemble
@@ -34,6 +33,7 @@ from relative_attention.decoding.model_steps import prepared
 from relative_attention.decoding.model_steps import start_active
 from relative_attention.decoding.model_steps import start_token_id
 from relative_attention.layers.cache import fixed_cache
+from relative_attention.models.config import END_ID
 from relative_attention.models.transformer import Transformer
 from relative_attention.ops.backend import prefers_own_kernels
 from relative_attention.tensor_type import Tensor

@@ -16,10 +16,9 @@ import numpy as np
 
 from relative_attention.argument_checks import checked_at_least
 from relative_attention.argument_checks import checked_int
+from relative_attention.models.config import END_ID
 from relative_attention.tensor_type import Tensor
 
-# The end of sentence in every target vocabulary.
-END_ID = 1
 # Log-probability of an impossible hypothesis; finite, so that sums are numbers.
 IMPOSSIBLE = -1e7
 # Longer than any translation, and far below the largest int32.

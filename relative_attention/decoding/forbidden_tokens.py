@@ -2,10 +2,10 @@
 
 from keras import ops
 
-from relative_attention.decoding.constraints import END_ID
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import Constraints
 from relative_attention.decoding.model_steps import ActiveSentences
+from relative_attention.models.config import END_ID
 from relative_attention.tensor_type import Tensor
 
 

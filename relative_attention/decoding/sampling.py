@@ -11,7 +11,6 @@ from relative_attention.argument_checks import checked_at_least
 from relative_attention.argument_checks import checked_number
 from relative_attention.decoding.compiled import run_compiled
 from relative_attention.decoding.compiled import while_loop
-from relative_attention.decoding.constraints import END_ID
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import Constraints
 from relative_attention.decoding.constraints import make_constraints
@@ -28,6 +27,7 @@ from relative_attention.decoding.model_steps import start_active
 from relative_attention.decoding.model_steps import start_token_id
 from relative_attention.decoding.searcher import check_attention
 from relative_attention.decoding.searcher import check_has_steps
+from relative_attention.models.config import END_ID
 from relative_attention.tensor_type import Tensor
 
 # At the lowest temperature only the most likely token is drawn, at the highest

@@ -18,7 +18,6 @@ import numpy as np
 from relative_attention.argument_checks import checked_at_least
 from relative_attention.argument_checks import checked_sentences
 from relative_attention.decoding.alignment import word_alignment
-from relative_attention.decoding.constraints import END_ID
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import known_ends
 from relative_attention.decoding.constraints import padded_rows
@@ -375,6 +374,9 @@ class Translator:
         glossary: Mapping[str, str] | None = None,
     ) -> list[list[Sentence]]:
         """Returns the sentences of each line, by the rules, see `translate`.
+
+        "VISIT WWW.EXAMPLE.ORG." is searched as "Visit ␁.", and its
+        translation is restored to capitals and the address.
 
         Args:
             lines: list of strings.

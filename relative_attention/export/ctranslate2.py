@@ -34,7 +34,6 @@ from relative_attention.data.vocabulary_kinds import VOCABULARY_KINDS
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.data.vocabulary_kinds import check_vocabulary_fits
 from relative_attention.data.vocabulary_kinds import is_same_vocabulary
-from relative_attention.decoding.constraints import END_ID
 from relative_attention.errors import InputError
 from relative_attention.errors import check_packages
 from relative_attention.files import AnyPath
@@ -45,6 +44,7 @@ from relative_attention.layers.positions import RELATIVE
 from relative_attention.layers.positions import find_names
 from relative_attention.layers.positions import relation_tables
 from relative_attention.models import TransformerConfig
+from relative_attention.models.config import END_ID
 from relative_attention.models.weights import check_finite
 from relative_attention.models.weights import stored_weights
 from relative_attention.saving.model_directory import save_vocabularies

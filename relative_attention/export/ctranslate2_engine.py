@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
-from relative_attention.decoding.constraints import END_ID
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import Constraints
 from relative_attention.decoding.constraints import padded_rows
@@ -35,6 +34,7 @@ from relative_attention.files import locked_directory
 from relative_attention.files import read_json
 from relative_attention.files import read_json_object
 from relative_attention.models import TransformerConfig
+from relative_attention.models.config import END_ID
 from relative_attention.models.weights import load_arrays
 from relative_attention.saving.model_directory import model_sha256
 from relative_attention.version import __version__
@@ -216,11 +216,12 @@ class CTranslate2Model(Searcher):
         no_repeat_ngram: int,
     ) -> dict[str, np.ndarray]:
         """Returns what `beam_search` does, see `Searcher`."""
-        lists: list[Any] = [
-            None if value is None else np.asarray(value).tolist()
-            for value in constraints
-        ]
-        rows, limits, min_lengths, begun = lists
+        lists: dict[str, Any] = {
+            name: None if value is None else np.asarray(value).tolist()
+            for name, value in constraints._asdict().items()
+        }
+        rows, begun = lists["source_token_ids"], lists["target_prefix"]
+        limits, min_lengths = lists["limits"], lists["min_lengths"]
         sources = [self._source(row) for row in rows]
         prefixes = [self._prefix(row) for row in begun or [[]] * len(rows)]
         # CTranslate2 counts no end of sentence.
@@ -230,7 +231,7 @@ class CTranslate2Model(Searcher):
             num_hypotheses += _MORE_HYPOTHESES
         found = [[_Hypothesis([], 0.0)] for _ in rows]
 
-        def search(numbers: list[int], limit: int) -> None:
+        def find(numbers: list[int], limit: int) -> None:
             results = self._engine.translate_batch(
                 [sources[number] for number in numbers],
                 [prefixes[number] for number in numbers] if begun else None,
@@ -254,14 +255,14 @@ class CTranslate2Model(Searcher):
         # A call has one limit: first the greatest, for all sentences, ...
         numbers = [number for number, limit in enumerate(limits) if limit]
         if numbers:
-            search(numbers, max(limits))
+            find(numbers, max(limits))
         # ... then sentences with a longer result are searched with their own.
         too_long: dict[int, list[int]] = {}
         for number, limit in enumerate(limits):
             if any(len(one.token_ids) > limit for one in found[number]):
                 too_long.setdefault(limit, []).append(number)
         for limit, numbers in too_long.items():
-            search(numbers, limit)
+            find(numbers, limit)
         if begun or least:
             self._score_again(found, sources)
         return _results(found, length_penalty, num_results)

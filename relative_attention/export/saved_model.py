@@ -16,7 +16,6 @@ from relative_attention.data.vocabulary import load_processor
 from relative_attention.decoding import Ensemble
 from relative_attention.decoding import Translator
 from relative_attention.decoding.beam_steps import beam_search_loop
-from relative_attention.decoding.constraints import END_ID
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import make_constraints
 from relative_attention.decoding.forbidden_tokens import as_tensors
@@ -28,6 +27,7 @@ from relative_attention.files import AnyPath
 from relative_attention.files import atomic_directory
 from relative_attention.files import check_is_free
 from relative_attention.models import Transformer
+from relative_attention.models.config import END_ID
 from relative_attention.models.weights import check_finite
 from relative_attention.tensor_type import Tensor
 from relative_attention.text.form import clean_text_in_graph

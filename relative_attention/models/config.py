@@ -12,6 +12,8 @@ from relative_attention.schema import field_value
 from relative_attention.schema import key
 from relative_attention.schema import keys_of
 
+# The end of sentence in every target vocabulary.
+END_ID = 1
 # A file may come from anywhere, and ask for more than any machine has. Beyond
 # the largest that are known: a thousand layers, a few million words.
 _MOST_LAYERS = 1000

@@ -9,6 +9,7 @@ import pytest
 
 from relative_attention import InputError
 from relative_attention import ParallelCorpus
+from relative_attention import TokenBatches
 from relative_attention import TokenCorpus
 from relative_attention import TokenVocabulary
 from relative_attention.data import token_corpus
@@ -159,18 +160,23 @@ def test_it_is_made_again_when_vocabulary_or_limit_changed(
     assert tokens.num_too_long == 0
 
 
-def test_it_is_made_again_when_tokens_or_start_changed(write, prepare):
+def test_it_is_made_again_when_tokens_or_controls_changed(write, prepare):
     # This vocabulary has no `model` that tells it from others.
     corpus = write(["a b"], ["a"])
     special = ["<blank>", "</s>", "<s>"]
-    for words, start, ids in (
-        ("ab", False, [3, 4]),
-        ("ba", False, [4, 3]),
-        ("ba", True, [2, 4, 3]),
+    target = TokenVocabulary([*special, "a", "<unk>"])
+    for words, controls, row in (
+        ("ab", {}, [3, 4, 1]),
+        ("ba", {}, [4, 3, 1]),
+        ("ba", {"start": True}, [2, 4, 3, 1]),
+        # Models of OpenNMT-tf read no end, neither here nor in a search.
+        ("ba", {"start": True, "end": False}, [2, 4, 3, 0]),
     ):
-        vocabulary = TokenVocabulary([*special, *words, "<unk>"], start=start)
-        tokens, _ = prepare(corpus, source=vocabulary, target=vocabulary)
-        assert tokens.source_ids.tolist() == ids
+        source = TokenVocabulary([*special, *words, "<unk>"], **controls)
+        tokens, _ = prepare(corpus, source=source, target=target)
+        inputs, labels = TokenBatches(tokens, 100).batch(np.array([0]))
+        assert inputs["source_token_ids"].tolist() == [row]
+        assert labels.tolist() == [[3, 1]]
 
 
 # === What it knows of the pairs ===
