@@ -1,7 +1,7 @@
 """Lines in capitals, in Title Case and in lowercase, in their usual case.
 
 And a word alone, such as "Kitchen", whose capital a model may take for that of
-a name.
+a name, or "STOP".
 
 A model has hardly seen such lines. The vocabulary tells how a word is usually
 written: in its usual case a word has fewer pieces.
@@ -29,6 +29,8 @@ _QUOTATION = re.compile(
 _WITH_CAPITAL_NOUNS = ("de", "lb")
 # A line of at least this many words, all capitalized, is in Title Case.
 _LEAST_TITLE = 3
+# A word alone of fewer letters, all in capitals, may be an abbreviation.
+_LEAST_ALONE = 4
 # Languages in which the letter `i` has a dot in capitals, too.
 _WITH_DOTTED_CAPITAL = ("az", "tr")
 
@@ -54,24 +56,36 @@ def without_quotation_marks(text: str) -> tuple[str, str, str]:
     return (found[1], found[2], found[3]) if found else ("", text, "")
 
 
-def is_in_capitals(text: str) -> bool:
+def is_in_capitals(text: str, language: str | None, encode: Encode) -> bool:
     """Returns whether a text has several words, all in capitals.
 
     A single word may be an abbreviation, and so may two short ones: there must
-    be a word of three letters.
+    be a word of three letters. A word alone has four letters or more, and is
+    one piece as it is usually written, but not in capitals.
+
+    Args:
+        text: string.
+        language: string. The code of its language, `None` if unknown.
+        encode: the method of the vocabulary.
     """
     # The capital of U+00DF is hardly ever written: people write "SS".
     words = _FREE_WORDS.findall(text.replace("\u00df", "SS"))
-    return (
-        len(words) > 1
-        and max(map(len, words)) > 2
-        # Of each letter, as "BBC" may be beside Japanese letters without case.
-        and all(map(str.isupper, "".join(words)))
-    )
+    # Of each letter, as "BBC" may be beside Japanese letters without case.
+    if not all(map(str.isupper, "".join(words))):
+        return False
+    if len(words) > 1:
+        return max(map(len, words)) > 2
+    if not words or len(words[0]) < _LEAST_ALONE:
+        return False
+    plain = lower(words[0], language)
+    rows = encode([words[0], plain, plain.capitalize()])
+    return len(rows[0]) > 1 and 1 in map(len, rows[1:])
 
 
 def without_capitals(text: str, language: str | None, encode: Encode) -> str:
     """Returns a text in capitals as it is usually written.
+
+    The first word has a capital, unless it stands alone.
 
     Args:
         text: string.
@@ -83,6 +97,8 @@ def without_capitals(text: str, language: str | None, encode: Encode) -> str:
     'Tom lives in Boston.'
     """
     usual = _with_usual_capitals(lower(text, language), language, encode)
+    if len(_FREE_WORDS.findall(text)) == 1:
+        return usual
     return _WORDS.sub(lambda word: word[0].capitalize(), usual, count=1)
 
 

@@ -28,6 +28,8 @@ from relative_attention.text.sentences import split_sentences
 
 # Marks that end sentences where no blank follows.
 _UNSPACED_END = re.compile(r"[\u3002\uff01\uff1f\u300d\u300f\uff09\u2026]")
+# Marks within sentences that have no blank after them, but have one elsewhere.
+_WIDE_COMMA = re.compile(r"[\u3001\uff0c\uff1a\uff1b]")
 
 
 class Sentence(NamedTuple):
@@ -77,13 +79,12 @@ class Sentence(NamedTuple):
     def joined(self, translations: Sequence[str]) -> str:
         """Returns the translation of the sentence, from translated pieces."""
         pieces = [
-            # With the blanks that were around it.
-            piece.replace(piece.strip(), self._raised(translation))
+            _with_blanks_of(piece, self._raised(translation))
             if piece.strip()
             else piece
             for piece, translation in zip(self.pieces(), translations)
         ]
-        return joined(pieces, self.things)
+        return joined(pieces, self.things).strip(" ")
 
     def _raised(self, text: str) -> str:
         if self.raised_for is None:
@@ -132,7 +133,7 @@ class TextRules:
         if self.placeholders is not None:
             text, things = self.placeholders.with_signs(text)
         # Of a line in capitals, words alone are in capitals, too.
-        is_raised = self.usual_case and case.is_in_capitals(text)
+        is_raised = self.usual_case and self._is_in_capitals(text)
         remaining = iter(things)
         parts: list[tuple[Sentence, list[Thing]]] = []
         for sentence, blank in self._split(text):
@@ -165,6 +166,9 @@ class TextRules:
             pairs = split_sentences(text, self.language)
         return pairs or [(text, "")]
 
+    def _is_in_capitals(self, text: str) -> bool:
+        return case.is_in_capitals(text, self.language, self.encode)
+
     def _prepared(
         self,
         part: Sentence,
@@ -182,7 +186,7 @@ class TextRules:
             kept = joined(Sentence(text).pieces(), things)
             return part._replace(text=kept, is_kept=True)
         if self.usual_case:
-            if is_raised or case.is_in_capitals(text):
+            if is_raised or self._is_in_capitals(text):
                 part = part._replace(raised_for=self.target_language or "")
                 text = case.without_capitals(text, self.language, self.encode)
             else:
@@ -196,6 +200,22 @@ class TextRules:
                     )
                 text = usual
         return part._replace(text=numbered(text), things=tuple(things))
+
+
+def _with_blanks_of(piece: str, translation: str) -> str:
+    """Returns a translation with the blanks that were around a piece.
+
+    And with those that its language may have, where words have none around
+    them; `joined` takes away what does not belong there.
+    """
+    text = piece.strip()
+    start = piece.index(text)
+    before, after = piece[:start], piece[start + len(text) :]
+    if UNSPACED.match(text[0]):
+        before = before or " "
+    if UNSPACED.match(text[-1]) or _WIDE_COMMA.match(text[-1]):
+        after = after or " "
+    return f"{before}{translation}{after}"
 
 
 def _things_of(text: str, remaining: Iterator[Thing]) -> list[Thing]:

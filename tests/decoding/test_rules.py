@@ -275,6 +275,8 @@ def with_names():
     translator = with_rules()
     encode = translator.vocabulary.encode
     num_pieces = {"zug": 2, "tom": 2, "Da": 2, "da": 3, "Kids": 2}
+    num_pieces |= {"KIDS": 3, "ANNA": 3, "anna": 2, "NASA": 2, "nasa": 2}
+    num_pieces |= {"Nasa": 2, "WHO": 2}
     translator.vocabulary.encode = lambda lines: [
         row * num_pieces.get(line, 1) for line, row in zip(lines, encode(lines))
     ]
@@ -311,6 +313,13 @@ def test_names_keep_their_capital(with_names, text, found):
         # One piece either way, as a name, or two words.
         ("Anna!", "Anna!", "!annA"),
         ("Kids play", "Kids play", "sdiK yalp"),
+        # In capitals, a word or a name that is one piece otherwise.
+        ("KIDS!", "kids!", "!SDIK"),
+        ('"ANNA"', "Anna", '"ANNA"'),
+        # Abbreviations, which are pieces or are no words, and short ones.
+        ("NATO", "NATO", "OTAN"),
+        ("NASA!", "NASA!", "!ASAN"),
+        ("WHO?", "WHO?", "?OHW"),
     ],
 )
 def test_word_alone_is_no_name(with_names, text, inside, found):
@@ -563,6 +572,17 @@ def test_what_must_stay_stays_whatever_the_model_does(count, found):
     (translation,) = translator.translate(["In www.a.org or www.b.org now"])
     assert translation.startswith(found)
     assert sorted(translation.count(f"www.{x}.org") for x in "ab") == [1, 1]
+
+
+def test_parts_have_blanks_where_the_language_of_the_target_has():
+    translator = with_rules(source_language="ja")
+    translator.vocabulary.has_piece = lambda letter: True
+    translator.vocabulary.decode = lambda rows: ["cat"] * len(rows)
+    lines = ["犬は<b>猫</b>と言う、%sを。", "%sは犬(猫)。"]
+    assert translator.translate(lines) == [
+        "cat <b>cat</b> cat %s cat",
+        "%s cat (cat)。",
+    ]
 
 
 def test_more_things_than_signs_are_translated_in_parts():
