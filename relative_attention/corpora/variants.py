@@ -6,7 +6,7 @@ something stays as it is. Variants of lines teach it. A sign (see
 or around them. A name or a number that is the same on both sides (or Tom and
 トム) gives its place to another one, and one is put at the end of a line.
 Other variants are sentences of a line and words that translate each other,
-alone, and lines as people type them.
+alone, short lines once more, and lines as people type them.
 
     Tom lives in Boston.       Tom wohnt in Boston.
     Tom lives in ␁.            Tom wohnt in ␁.
@@ -77,7 +77,8 @@ _OPENING_MARK = re.compile(r"^[¡¿](?=[^!?]*$)")
 _FINAL_MARK = re.compile(r"\s*[.!?。！？]+$")
 _WIDE_MARKS = "。！？"
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])(?=\w)")
-_FULL_STOP = re.compile(r"(?<=\w)[.。]$")
+# With a full stop or an exclamation mark.
+_STATEMENT = re.compile(r"¡?(.*\w) ?[.。!！]")
 _WIDE = str.maketrans("!.", "！。")
 # A keyboard has the first, so it is there twice.
 _QUOTES = (
@@ -97,12 +98,15 @@ _KINDS = {
     "name": 200,
     "number": 200,
     "sentence": 200,
+    "short": 60,
     "addressed": 14,
     "word": 22,
     "lowercase": 9,
     "unmarked": 6,
     "quoted": 9,
 }
+# A pair with no more words, both sides together, is short: greetings are.
+_MOST_WORDS_OF_SHORT = 7
 # The most words of a variant in whose place a sign stands.
 _MOST_SIGNS = 3
 # The share of variants whose signs are numbered at random: a sentence has the
@@ -352,6 +356,12 @@ def _may_be_name(word: str, twin: str) -> bool:
     )
 
 
+def _is_short(pair: tuple[str, str]) -> bool:
+    return sum(len(_WORD.findall(line)) for line in pair) <= (
+        _MOST_WORDS_OF_SHORT
+    )
+
+
 def _narrow(digits: str) -> str:
     """Returns digits without the wide ones of Japanese and Chinese."""
     return unicodedata.normalize("NFKC", digits)
@@ -487,7 +497,7 @@ class _Writer:
                 list(ways), [_KINDS[kind] for kind in ways], k=count
             ):
                 variant = getattr(self, f"_{kind}")(pair, ways[kind])
-                if variant != pair:
+                if variant != pair or kind == "short":
                     self.counts[kind] += 1
                     yield variant
 
@@ -532,6 +542,8 @@ class _Writer:
             always.append("addressed")
         if len(sentences[0]) == len(sentences[1]) > 1:
             always.append("sentence")
+        elif _is_short(pair):
+            always.append("short")
         return {
             **{kind: found for kind, found in ways.items() if found},
             **dict.fromkeys(always, []),
@@ -617,14 +629,28 @@ class _Writer:
     def _sentence(self, pair: _Pair, places: list[_Place]) -> _Pair:
         """Leaves one sentence, as lines are split before they are searched.
 
-        With either of two final marks, as greetings have.
+        With either of two final marks.
         """
         source, target = self._draws.choice(
             list(zip(*(_SENTENCE_END.split(line) for line in pair)))
         )
-        if _FULL_STOP.search(source) and _FULL_STOP.search(target):
-            mark = self._draws.choice(".!")
-            return self._marked(source[:-1], target[:-1], mark)
+        return self._with_other_mark(source, target)
+
+    def _short(self, pair: _Pair, places: list[_Place]) -> _Pair:
+        """Repeats a short line, as a text has each greeting once or twice.
+
+        One in Title Case is at times as `text.case` makes it.
+        """
+        source, target = pair
+        if source.istitle() and self._draws.random() < 0.5:
+            source = source.capitalize()
+        return self._with_other_mark(source, target)
+
+    def _with_other_mark(self, source: str, target: str) -> _Pair:
+        found = [_STATEMENT.fullmatch(line) for line in (source, target)]
+        if all(found):
+            source, target = (match[1] for match in found if match)
+            return self._marked(source, target, self._draws.choice(".!"))
         return source, target
 
     def _number(self, pair: _Pair, places: list[_Place]) -> _Pair:

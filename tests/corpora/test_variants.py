@@ -193,6 +193,30 @@ def test_final_mark_is_that_of_the_language(
     }
 
 
+def test_greetings_are_repeated_with_either_mark(tmp_path):
+    pairs = [
+        ("Happy New Year!", "Frohes neues Jahr!"),
+        ("Good evening.", "Guten Abend!"),
+        ("Is it?", "Ja?"),
+        ("She has a cat and he sees no dog.", "Sie hat eine Katze."),
+    ]
+    corpus = corpus_of(tmp_path, pairs, 50)
+    new = tmp_path / "new"
+    write_variants(corpus, new, share=4)
+    written = ParallelCorpus(str(new / "my.en"), str(new / "my.de"))
+    found = collections.Counter(written) - collections.Counter(corpus)
+    for source, target in (
+        ("Happy New Year", "Frohes neues Jahr"),
+        # As it is searched.
+        ("Happy new year", "Frohes neues Jahr"),
+        ("Good evening", "Guten Abend"),
+    ):
+        for mark in ".!":
+            assert found[source + mark, target + mark] > 5
+    # Also as it is, unlike long lines.
+    assert found[pairs[2]] > 5 and not found[pairs[3]]
+
+
 def test_ambiguous_word_is_no_name(variants):
     line = ("Boston has a PLACE for me.", "Boston hat ein PLACE für mich.")
     assert {source for (source,), _ in things(variants, line)} <= {*SIGNS}
