@@ -1,4 +1,8 @@
-"""Commands that train: `demo`, `data`, `train`, `study` and `distill`."""
+"""Commands that train: `demo`, `data`, `train`, `study` and `distill`.
+
+_train
+  ra.train  the run (`runs/run.py`)
+"""
 
 import argparse
 import os

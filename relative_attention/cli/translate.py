@@ -2,8 +2,8 @@
 
 _translate
   _check               all that is wrong, before anything is loaded
-  command.load_models  the `Translator` of a model's folder
-                       (`saving/model_directory.py`)
+  command.load_models  `ra.load_translator` with the options, `--engine` as
+                       `engine` (`saving/model_directory.py`)
   _chunks              some lines of the text at a time
   _decode              their results (`decoding/translator.py`)
   _written             the lines of the output

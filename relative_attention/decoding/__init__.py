@@ -6,9 +6,9 @@ The path of a sentence through `Translator.translate`:
    these become rows of ids, sorted into batches of similar length. `search`
    begins here, with lines as they are.
 2. `searcher`, or `sampling`: the arguments of a batch are checked
-   (`constraints`). A model of an engine searches by itself; for one of Keras
-   they become tensors, and a search runs as one graph (`beam_steps`,
-   `compiled`).
+   (`constraints`). A model of an engine searches by itself
+   (`export.ctranslate2_engine`); for one of Keras they become tensors, and a
+   search runs as one graph (`beam_steps`, `compiled`).
 3. There a loop over a typed state (`BeamState`, `SampleState`) asks the model
    for the logits of one position (`model_steps`), rules out the tokens that
    are not allowed (`forbidden_tokens`), and chooses how to continue

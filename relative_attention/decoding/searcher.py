@@ -41,7 +41,10 @@ class Searcher(Protocol):
         """Returns what `beam_search` does, as arrays.
 
         Args:
-            constraints: `Constraints`, of arrays.
+            constraints: `Constraints`, of arrays: the sources `(B, S)`, padded
+                with id 0, the longest and the least length of each translation
+                `(B,)`, and what it begins with, `(B, P + 1)`. The last two may
+                be `None`.
             length_penalty, num_beams, num_results, no_repeat_ngram: see
                 `beam_search`, which has checked them.
         """

@@ -26,6 +26,7 @@ from relative_attention.decoding.searcher import beam_search
 from relative_attention.decoding.searcher import check_has_steps
 from relative_attention.decoding.translation import Translation
 from relative_attention.errors import InputError
+from relative_attention.models.config import END_ID
 from relative_attention.schema import check_fields
 from relative_attention.schema import key
 from relative_attention.schema import keys_of

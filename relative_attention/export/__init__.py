@@ -1,4 +1,7 @@
-"""Exports trained translators to other engines."""
+"""Exports trained translators to other engines.
+
+`ctranslate2_engine` translates with what `ctranslate2` writes.
+"""
 
 from typing import TYPE_CHECKING
 

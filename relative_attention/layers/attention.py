@@ -265,7 +265,8 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
         the edges of a graph.
         """
         encoding = self.position_encoding
-        # Eq. 5: e_ij = (x_i W^Q (x_j W^K)^T + x_i W^Q (a_ij^K)^T) / sqrt(d_z)
+        # Eq. 4, as the two terms of eq. 5:
+        # e_ij = (x_i W^Q (x_j W^K)^T + x_i W^Q (a_ij^K)^T) / sqrt(d_z)
         logits = content_logits = plain_product(query, key, transpose=True)
         by_position = encoding.logits(self, query, where, where)
         if by_position is not None:
@@ -520,6 +521,7 @@ class SelfAttention(MultiHeadLayer):
                 batch_size, num_heads, length, _ = sizes(query)
                 kept = draw_kept((batch_size, num_heads, length, length))
             # Eqs. 2 to 4 in one function, without an embedding for each edge.
+            # `tables` are w^K and w^V, a row for each distance.
             context = relative_attention(
                 query,
                 key,

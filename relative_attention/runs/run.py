@@ -7,7 +7,8 @@ train                    what `relative-attention train RECIPE` calls
   TrainingRun.prepare    batches and the model
   TrainingRun.restore    the last checkpoint, if there is one (`progress.py`)
   record_run             the recipe, now that it fits the checkpoint
-  TrainingRun.fit        `model.fit`; `progress.py` saves and ends it
+  TrainingRun.fit        `model.fit` (`training/trainable.py`; an update is in
+                         `training/update.py`); `progress.py` saves and ends it
   TrainingRun.finish     the finished model and its scores (`report.py`)
 """
 
