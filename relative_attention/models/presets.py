@@ -15,6 +15,7 @@ from typing import Any
 
 from relative_attention.errors import did_you_mean
 from relative_attention.models.config import TransformerConfig
+from relative_attention.models.config import saved_fields
 from relative_attention.zoo import check_has_weights
 from relative_attention.zoo import zoo_directory
 from relative_attention.zoo import zoo_models
@@ -249,7 +250,7 @@ def find_preset(
     if name in trained:
         folder = zoo_directory() / name
         saved = json.loads((folder / "config.json").read_text("utf-8"))
-        config = TransformerConfig(**saved["model"])
+        config = TransformerConfig(**saved_fields(saved["model"]))
         return (
             _replace_fields(name, config, overrides),
             folder / "model.safetensors",
