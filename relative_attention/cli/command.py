@@ -39,7 +39,7 @@ class UsageError(Exception):
 class Command(argparse.ArgumentParser):
     """The parser of a command; an option is written as in its usage."""
 
-    # The arguments of `words`.
+    # See `positional`.
     _words: str | None = None
     _sort: Callable[[argparse.Namespace], None] | None = None
 

@@ -25,8 +25,8 @@ from relative_attention.decoding.forbidden_tokens import as_tensors
 from relative_attention.decoding.forbidden_tokens import forbid
 from relative_attention.decoding.model_steps import ActiveSentences
 from relative_attention.decoding.model_steps import StepModel
-from relative_attention.decoding.model_steps import alignment
 from relative_attention.decoding.model_steps import check_numbers
+from relative_attention.decoding.model_steps import cross_attention
 from relative_attention.decoding.model_steps import decode_active
 from relative_attention.decoding.model_steps import drop_done
 from relative_attention.decoding.model_steps import prepared
@@ -70,7 +70,7 @@ def search_by_steps(
         results = run_compiled(beam_search_loop, model, inputs, **sizes)
     check_numbers(model, results["scores"])
     if return_attention:
-        results["attention"] = alignment(
+        results["attention"] = cross_attention(
             model, constraints.source_token_ids, results["token_ids"]
         )
     return results

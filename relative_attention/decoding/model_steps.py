@@ -176,7 +176,7 @@ def drop_done(active: ActiveSentences, is_done: Tensor) -> ActiveSentences:
 # === Attention and errors of a search ===
 
 
-def alignment(
+def cross_attention(
     model: Any, source_token_ids: Tensor, token_ids: Tensor
 ) -> Tensor:
     """Computes the cross-attention scores of given translations.

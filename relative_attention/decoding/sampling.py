@@ -18,8 +18,8 @@ from relative_attention.decoding.forbidden_tokens import as_tensors
 from relative_attention.decoding.forbidden_tokens import forbid
 from relative_attention.decoding.model_steps import ActiveSentences
 from relative_attention.decoding.model_steps import StepModel
-from relative_attention.decoding.model_steps import alignment
 from relative_attention.decoding.model_steps import check_numbers
+from relative_attention.decoding.model_steps import cross_attention
 from relative_attention.decoding.model_steps import decode_active
 from relative_attention.decoding.model_steps import drop_done
 from relative_attention.decoding.model_steps import prepared
@@ -144,7 +144,7 @@ def sample(
     )
     check_numbers(model, results["scores"])
     if return_attention:
-        results["attention"] = alignment(
+        results["attention"] = cross_attention(
             model, source_token_ids, results["token_ids"]
         )
     return results
