@@ -421,7 +421,7 @@ class Translator:
         """Translates sentences that `prepare` returned.
 
         A sentence with more things than there are signs, or whose results all
-        lack a sign, is translated in pieces.
+        lack a sign, is translated in the parts between them.
 
         Args:
             sentences: list of `Sentence`, none of which is kept.
@@ -432,41 +432,27 @@ class Translator:
             For each sentence a list of `Translation`, restored, best first.
         """
         settings = self._search_settings(num_beams, length_penalty)
+        found = self._search_whole(sentences, num_results, settings, report)
+        left = [index for index in range(len(sentences)) if index not in found]
+        in_parts = self._search_parts([sentences[i] for i in left], settings)
+        found.update(zip(left, ([one] for one in in_parts)))
+        return [found[index] for index in range(len(sentences))]
+
+    def _search_whole(
+        self,
+        sentences: Sequence[Sentence],
+        num_results: int,
+        settings: dict[str, Any],
+        report: ReportCount | None,
+    ) -> dict[int, list[Translation]]:
+        """Returns translations by index, where a result has each sign once."""
+        found: dict[int, list[Translation]] = {}
         num_done = 0
 
-        def count(num_of_batch: int) -> None:
+        def count(num_of_call: int) -> None:
             if report is not None:
-                report(num_done + num_of_batch)
+                report(num_done + num_of_call)
 
-        def search_texts(
-            texts: list[str], num_results: int, has_signs: bool = False
-        ) -> list[list[Translation]]:
-            nonlocal num_done
-            found = self._decode_sentences(
-                beam_search,
-                texts,
-                num_results,
-                settings["num_beams"],
-                [()] * len(texts),
-                count,
-                has_signs=has_signs,
-                **settings,
-            )
-            num_done += len(texts)
-            if has_signs or not self.placeholders:
-                return found
-            # A model that was given no sign should write none.
-            return [
-                [
-                    dataclasses.replace(one, text=without_signs(one.text))
-                    for one in results
-                ]
-                for results in found
-            ]
-
-        found: dict[int, list[Translation]] = {}
-        # 1. Whole sentences: those without signs, then those with signs. A
-        #    result that lacks a sign cannot be restored.
         for has_signs in (False, True):
             chosen = [
                 index
@@ -479,7 +465,8 @@ class Translator:
             wanted = settings["num_beams"] if has_signs else num_results
             texts = [sentences[index].text for index in chosen]
             for index, results in zip(
-                chosen, search_texts(texts, wanted, has_signs)
+                chosen,
+                self._search_texts(texts, wanted, settings, has_signs, count),
             ):
                 restored = [
                     dataclasses.replace(one, text=text)
@@ -488,34 +475,62 @@ class Translator:
                 ]
                 if restored:
                     found[index] = restored[:num_results]
-        # 2. Sentences that are left, piece by piece: the text between signs.
-        #    Pieces are not sentences, so `count` must not report them.
-        report = None
-        left = [index for index in range(len(sentences)) if index not in found]
-        pieces = [
-            piece.strip()
-            for index in left
-            for piece in sentences[index].pieces()
-        ]
-        parts = iter(
-            search_texts([piece for piece in pieces if has_letter(piece)], 1)
-        )
-        for index in left:
+            num_done += len(chosen)
+        return found
+
+    def _search_parts(
+        self, sentences: Sequence[Sentence], settings: dict[str, Any]
+    ) -> list[Translation]:
+        """Translates the parts between the signs of each sentence."""
+        parts = [part.strip() for one in sentences for part in one.parts()]
+        texts = [part for part in parts if has_letter(part)]
+        found = iter(self._search_texts(texts, 1, settings))
+        translations = []
+        for sentence in sentences:
             own = [
-                next(parts)[0]
-                if has_letter(piece)
-                else Translation(piece.strip(), 0.0, was_cut=False)
-                for piece in sentences[index].pieces()
+                next(found)[0]
+                if has_letter(part)
+                else Translation(part.strip(), 0.0, was_cut=False)
+                for part in sentence.parts()
             ]
-            found[index] = [
+            translations.append(
                 Translation(
-                    sentences[index].joined([part.text for part in own]),
+                    sentence.joined([part.text for part in own]),
                     sum(part.score for part in own),
                     was_cut=any(part.was_cut for part in own),
                     sentences=tuple(own),
                 )
+            )
+        return translations
+
+    def _search_texts(
+        self,
+        texts: list[str],
+        num_results: int,
+        settings: dict[str, Any],
+        has_signs: bool = False,
+        report: ReportCount | None = None,
+    ) -> list[list[Translation]]:
+        found = self._decode_sentences(
+            beam_search,
+            texts,
+            num_results,
+            settings["num_beams"],
+            [()] * len(texts),
+            report,
+            has_signs=has_signs,
+            **settings,
+        )
+        if has_signs or not self.placeholders:
+            return found
+        # A model that was given no sign should write none.
+        return [
+            [
+                dataclasses.replace(one, text=without_signs(one.text))
+                for one in results
             ]
-        return [found[index] for index in range(len(sentences))]
+            for results in found
+        ]
 
     @overload
     def search(
@@ -754,6 +769,7 @@ class Translator:
                 for index in batch
             ]
             begun = [prefixes[index] for index in batch]
+            # The vocabulary has added the ends, if its model reads any.
             with known_ends():
                 results = decode(
                     self.model,

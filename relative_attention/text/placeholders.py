@@ -255,7 +255,7 @@ class Placeholders:
         Args:
             text: string, a clean text, maybe with line ends.
         """
-        pieces: list[str] = []
+        parts: list[str] = []
         things: list[Thing] = []
         end = 0
         read = self._with_narrow_letters(text)
@@ -263,14 +263,14 @@ class Placeholders:
             before, after = read[end : found.start], read[found.end :][:1]
             last = before[-1:] or ("" if end == 0 else SIGNS[0])
             glued = [is_of_spaced_word(char) for char in (last, after)]
-            pieces += [before, " " * glued[0], SIGNS[0], " " * glued[1]]
+            parts += [before, " " * glued[0], SIGNS[0], " " * glued[1]]
             # Another language may have blanks outside brackets, not inside.
             for side, char, mark in ((0, last, _CLOSING), (1, after, _OPENING)):
                 if UNSPACED.match(char) and mark.search(found.text):
                     glued[side] = True
             things.append(Thing(found.text, found.is_word, found.order, *glued))
             end = found.end
-        return "".join([*pieces, read[end:]]), things
+        return "".join([*parts, read[end:]]), things
 
     def _with_narrow_letters(self, text: str) -> str:
         """Returns a text of the same length, as vocabularies know it."""
@@ -482,21 +482,21 @@ def with_things(text: str, things: Sequence[Thing]) -> str:
     return joined(_SIGN.split(text), chosen)
 
 
-def joined(pieces: Sequence[str], things: Sequence[Thing]) -> str:
-    """Returns pieces of a text with a thing between any two."""
-    text = pieces[0]
-    for thing, piece in zip(things, pieces[1:]):
+def joined(parts: Sequence[str], things: Sequence[Thing]) -> str:
+    """Returns parts of a text with a thing between any two."""
+    text = parts[0]
+    for thing, part in zip(things, parts[1:]):
         # The blank beside a sign was added, or the language has no blanks
         # between words.
         if text.endswith(" ") and (
             thing.is_glued_before or UNSPACED.match(text[-2:-1])
         ):
             text = text[:-1]
-        if piece.startswith(" ") and (
-            thing.is_glued_after or UNSPACED.match(piece[1:2])
+        if part.startswith(" ") and (
+            thing.is_glued_after or UNSPACED.match(part[1:2])
         ):
-            piece = piece[1:]
-        text = f"{text}{thing.text}{piece}"
+            part = part[1:]
+        text = f"{text}{thing.text}{part}"
     return text
 
 
@@ -509,17 +509,17 @@ _BRACKETS = dict(zip(")]}", "([{"))
 
 
 def _partners(
-    pieces: Sequence[str], things: Sequence[Thing]
+    parts: Sequence[str], things: Sequence[Thing]
 ) -> dict[int, set[int]]:
     """Returns, for things that open or close, the numbers of their partners."""
     partners: dict[int, set[int]] = collections.defaultdict(set)
     opened: list[tuple[str, int]] = []
     num_open: collections.Counter[str] = collections.Counter()
-    for number, (thing, piece) in enumerate(zip(things, pieces[1:])):
+    for number, (thing, part) in enumerate(zip(things, parts[1:])):
         if thing.is_word:
             continue
         # The mark of an item has a blank after it.
-        is_item = piece.startswith(" ") and not thing.is_glued_after
+        is_item = part.startswith(" ") and not thing.is_glued_after
         for found in _PAIRED.finditer(thing.text):
             is_end = bool(found["end"] or found["close"])
             name = found["tag"] or found["mark"] or found["open"]
@@ -553,20 +553,20 @@ def without_outer(
         What is before, the sentence, what is after it, and the things that are
         left in the sentence.
     """
-    pieces = _SIGN.split(text)
+    parts = _SIGN.split(text)
     first, last = 0, len(things)
     while (
-        first < last and not things[first].is_word and not pieces[first].strip()
+        first < last and not things[first].is_word and not parts[first].strip()
     ):
         first += 1
     while (
         last > first
         and not things[last - 1].is_word
-        and not pieces[last].strip()
+        and not parts[last].strip()
     ):
         last -= 1
     # What opens and what closes are around words that the model may move.
-    partners = _partners(pieces, things)
+    partners = _partners(parts, things)
     inside = list(range(first, last))
     while inside:
         for number in partners.get(inside.pop(), ()):
@@ -576,13 +576,13 @@ def without_outer(
             elif number >= last:
                 inside += range(last, number + 1)
                 last = number + 1
-    before = joined([*pieces[:first], ""], things[:first]) if first else ""
+    before = joined([*parts[:first], ""], things[:first]) if first else ""
     after = (
-        joined(["", *pieces[last + 1 :]], things[last:])
+        joined(["", *parts[last + 1 :]], things[last:])
         if last < len(things)
         else ""
     )
-    inner = pieces[first : last + 1]
+    inner = parts[first : last + 1]
     start, end = inner[0], inner[-1]
     if first:
         blank = start[: len(start) - len(start.lstrip())]

@@ -72,19 +72,19 @@ class Sentence(NamedTuple):
             return None
         return with_things(self._raised(translation), self.things)
 
-    def pieces(self) -> list[str]:
+    def parts(self) -> list[str]:
         """Returns the text between the signs."""
         return re.split(f"[{SIGNS}]", self.text)
 
     def joined(self, translations: Sequence[str]) -> str:
-        """Returns the translation of the sentence, from translated pieces."""
-        pieces = [
-            _with_blanks_of(piece, self._raised(translation))
-            if piece.strip()
-            else piece
-            for piece, translation in zip(self.pieces(), translations)
+        """Returns the translation of the sentence, from translated parts."""
+        parts = [
+            _with_blanks_of(part, self._raised(translation))
+            if part.strip()
+            else part
+            for part, translation in zip(self.parts(), translations)
         ]
-        return joined(pieces, self.things).strip(" ")
+        return joined(parts, self.things).strip(" ")
 
     def _raised(self, text: str) -> str:
         if self.raised_for is None:
@@ -183,7 +183,7 @@ class TextRules:
         )
         has_rules = self.usual_case or self.placeholders is not None
         if not case.has_letter(text) and (has_rules or not is_line):
-            kept = joined(Sentence(text).pieces(), things)
+            kept = joined(Sentence(text).parts(), things)
             return part._replace(text=kept, is_kept=True)
         if self.usual_case:
             if is_raised or self._is_in_capitals(text):
@@ -202,15 +202,15 @@ class TextRules:
         return part._replace(text=numbered(text), things=tuple(things))
 
 
-def _with_blanks_of(piece: str, translation: str) -> str:
-    """Returns a translation with the blanks that were around a piece.
+def _with_blanks_of(part: str, translation: str) -> str:
+    """Returns a translation with the blanks that were around a part.
 
     And with those that its language may have, where words have none around
     them; `joined` takes away what does not belong there.
     """
-    text = piece.strip()
-    start = piece.index(text)
-    before, after = piece[:start], piece[start + len(text) :]
+    text = part.strip()
+    start = part.index(text)
+    before, after = part[:start], part[start + len(text) :]
     if UNSPACED.match(text[0]):
         before = before or " "
     if UNSPACED.match(text[-1]) or _WIDE_COMMA.match(text[-1]):
