@@ -447,7 +447,8 @@ def study_list(
     runs = study_runs(study, output, None, rows, seeds)
     cells, minutes = [], []
     for run in runs:
-        record = records.get(run.name)
+        # A run that another call has finished may have no record yet.
+        record = records.get(run.name) or run.record()
         if record is None:
             state = "begun" if run.path().exists() else "left"
             cells.append([run.name, state, "", ""])

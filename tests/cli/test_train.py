@@ -51,7 +51,9 @@ def test_resume_takes_recipe_and_texts_from_the_run(
 
 
 def test_study_list_shows_finished_and_missing_runs(study_bench, run):
-    study_bench.run(rows=["relative"])
+    study_bench.run(rows=["relative"], seeds=[2])
+    # Not recorded yet.
+    study_bench.finish("relative", 1)
     (study_bench.output / "plain-1").mkdir()
     study = study_bench.output.with_name("positions.yaml")
     words = ["study", study, "--list", "--output", study_bench.output]
@@ -61,10 +63,11 @@ def test_study_list_shows_finished_and_missing_runs(study_bench, run):
     bleu = study_bench.records()["relative-2"]["test"]["bleu"]
     expected = ["relative-2", "done", f"{bleu:.2f}", "1.5"]
     assert rows["relative-2"] == expected
+    assert rows["relative-1"][1] == "done"
     assert rows["plain-1"] == ["plain-1", "begun"]
     assert rows["plain-2"] == ["plain-2", "left"]
     assert "2 of 4 runs are done, in 3 minutes; 2 left." in out
-    assert len(study_bench.order()) == 2
+    assert len(study_bench.order()) == 1
     # What was done by another recipe is not said to be done.
     result = run(*words, "training.steps=13")
     check_refused(result, "`training.steps` 12")
