@@ -29,8 +29,8 @@ _QUOTATION = re.compile(
 _WITH_CAPITAL_NOUNS = ("de", "lb")
 # A line of at least this many words, all capitalized, is in Title Case.
 _LEAST_TITLE = 3
-# A word alone of fewer letters, all in capitals, may be an abbreviation.
-_LEAST_ALONE = 4
+# Words of fewer letters, all in capitals, may be abbreviations.
+_LEAST_LETTERS = 3
 # Languages in which the letter `i` has a dot in capitals, too.
 _WITH_DOTTED_CAPITAL = ("az", "tr")
 
@@ -60,8 +60,8 @@ def is_in_capitals(text: str, language: str | None, encode: Encode) -> bool:
     """Returns whether a text has several words, all in capitals.
 
     A single word may be an abbreviation, and so may two short ones: there must
-    be a word of three letters. A word alone has four letters or more, and is
-    one piece as it is usually written, but not in capitals.
+    be a word of three letters. A word alone must also be one piece as it is
+    usually written, but not in capitals.
 
     Args:
         text: string.
@@ -73,10 +73,10 @@ def is_in_capitals(text: str, language: str | None, encode: Encode) -> bool:
     # Of each letter, as "BBC" may be beside Japanese letters without case.
     if not all(map(str.isupper, "".join(words))):
         return False
-    if len(words) > 1:
-        return max(map(len, words)) > 2
-    if not words or len(words[0]) < _LEAST_ALONE:
+    if max(map(len, words), default=0) < _LEAST_LETTERS:
         return False
+    if len(words) > 1:
+        return True
     plain = lower(words[0], language)
     rows = encode([words[0], plain, plain.capitalize()])
     return len(rows[0]) > 1 and 1 in map(len, rows[1:])
