@@ -241,7 +241,7 @@ def _is_unchanged(task: Any, origin: pathlib.Path) -> bool:
     """Tells whether a task has the weights and settings of a folder."""
     _, decoding = load_config(origin)
     # Settings that the scores on the card depend on.
-    for name in ("num_beams", "length_penalty"):
+    for name in ("num_beams", "length_penalty", "no_repeat_ngram"):
         if getattr(task, name) != getattr(decoding, name):
             return False
     weights = {weight_name(w): w for w in task.transformer.weights}

@@ -30,6 +30,7 @@ from relative_attention.hub.presets import check_class
 from relative_attention.hub.presets import model_folder
 from relative_attention.hub.presets import upload
 from relative_attention.models import Transformer
+from relative_attention.schema import keys_of
 from relative_attention.tensor_type import Tensor
 from relative_attention.training import MaskedCrossEntropy
 from relative_attention.training import Perplexity
@@ -37,13 +38,8 @@ from relative_attention.training import TokenAccuracy
 from relative_attention.training.trainable import ExactSteps
 
 _BEAM_SEARCH = "beam_search"
-# The settings of the beam search in a preset.
-_DECODING = (
-    "num_beams",
-    "length_penalty",
-    "max_extra_length",
-    "max_source_length",
-)
+# The settings of a translator that a preset keeps.
+_DECODING = tuple(keys_of(DecodingSection))
 # The default of `fit` for arrays.
 _BATCH_SIZE = 32
 
@@ -66,9 +62,11 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
         num_beams, length_penalty, max_extra_length, max_source_length: see
             `Translator`; but a source of more than `max_source_length` tokens
             is an error here.
+        no_repeat_ngram: int, see `Translator`. Defaults to `0`.
         compile: bool. Whether to compile with the defaults. Defaults to
             `True`.
-        **kwargs: arguments of `keras.Model`: `name`, `trainable`.
+        **kwargs: arguments of `keras.Model`: `name`, `trainable`; and the other
+            settings of `decoding` in a recipe, which `translator` has.
 
     Call arguments:
         inputs: as for `TranslationBackbone`.
@@ -93,6 +91,11 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
     backbone_cls = TranslationBackbone
     preprocessor_cls = TranslationPreprocessor
     preprocessor: Any
+    num_beams: int
+    length_penalty: float
+    max_extra_length: int
+    max_source_length: int
+    no_repeat_ngram: int
 
     def __init__(
         self,
@@ -102,10 +105,19 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
         length_penalty: float = DecodingSection.length_penalty,
         max_extra_length: int = DecodingSection.max_extra_length,
         max_source_length: int = DecodingSection.max_source_length,
+        no_repeat_ngram: int = DecodingSection.no_repeat_ngram,
         compile: bool = True,
         **kwargs: Any,
     ) -> None:
         _check_parts(backbone, preprocessor)
+        settings = DecodingSection(
+            num_beams=num_beams,
+            length_penalty=length_penalty,
+            max_extra_length=max_extra_length,
+            max_source_length=max_source_length,
+            no_repeat_ngram=no_repeat_ngram,
+            **{name: kwargs.pop(name) for name in _DECODING if name in kwargs},
+        )
         # As in KerasHub's own tasks, these are set first.
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -118,16 +130,8 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
             compile=False,
             **kwargs,
         )
-        settings = DecodingSection(
-            num_beams=num_beams,
-            length_penalty=length_penalty,
-            max_extra_length=max_extra_length,
-            max_source_length=max_source_length,
-        )
-        self.num_beams = settings.num_beams
-        self.length_penalty = settings.length_penalty
-        self.max_extra_length = settings.max_extra_length
-        self.max_source_length = settings.max_source_length
+        for name in _DECODING:
+            setattr(self, name, getattr(settings, name))
         # The folder of the trained model that this task is from, if any.
         self.origin: pathlib.Path | None = None
         if compile:
@@ -630,6 +634,7 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
             num_beams=self.num_beams,
             length_penalty=self.length_penalty,
             max_extra_length=self.max_extra_length,
+            no_repeat_ngram=self.no_repeat_ngram,
         )
         # The best of each sentence, behind the start as KerasHub has it.
         token_ids = found["token_ids"][:, 0]

@@ -61,6 +61,20 @@ def test_task_comes_back_as_it_was(is_separate, tmp_path):
     assert again.get_config()["num_beams"] == 3
 
 
+def test_settings_of_the_translator_are_kept(tmp_path):
+    translator = make_translator()
+    translator.no_repeat_ngram = 1
+    translator.source_language, translator.target_language = "en", "de"
+    translator.usual_case = translator.placeholders = True
+    task = ra.hub.TranslationLM.from_translator(translator)
+    task.save_to_preset(tmp_path / "preset")
+    again = ra.hub.TranslationLM.from_preset(tmp_path / "preset")
+    for one in (task, again):
+        assert one.translator.decoding == translator.decoding
+    expected = [one.text for one in translator.search(BLANK[:3])]
+    assert again.generate(BLANK[:3]) == expected
+
+
 def test_classes_of_kerashub_load_ours(preset, joint):
     for name, cls in CLASSES.items():
         found = cls.from_preset(str(preset))
