@@ -59,6 +59,36 @@ def test_end_of_sentence_is_not_aligned():
     assert word_alignment(attention, [2, 1], [1], (SOURCE, TARGET)) == ()
 
 
+def test_unknown_characters_belong_to_their_word():
+    # SentencePiece writes "5€ today" as "5 \u2047  today".
+    source = Pieces("", "", "_5", " \u2047 ", "_today")
+    found = word_alignment(
+        scores([2, 1], 4), [2, 3, 4, 1], [2, 3, 1], (source, TARGET)
+    )
+    assert found == ((1, 0), (0, 1))
+    # A word of its own stays one.
+    found = word_alignment(
+        scores([1], 4),
+        [2, 5, 3, 4, 1],
+        [2, 1],
+        (Pieces(*source.pieces, "_"), TARGET),
+    )
+    assert found == ((1, 0),)
+
+
+@pytest.mark.parametrize("end", [True, False])
+def test_start_of_a_source_is_no_word(end):
+    special = ["<blank>", "</s>", "<s>"]
+    words = ["the", "cat", "<unk>"]
+    source = ra.TokenVocabulary([*special, *words], start=True, end=end)
+    ids = [*source.encode(["the cat"])[0], source.end_id]
+    attention = scores([2, 0, 1], len(ids))
+    # The start is attended to most.
+    attention[..., 1, 2] = 0.8
+    found = word_alignment(attention, ids, [3, 2, 4], (source, TARGET))
+    assert found == ((1, 0), (1, 1), (0, 2))
+
+
 def test_translator_aligns_the_words_that_it_returns():
     translator = ra.load_translator("tatoeba_en_de")
     lines = ["I don't know where my sister lives now.", " ", "I know."]
