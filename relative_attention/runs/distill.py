@@ -32,6 +32,7 @@ from relative_attention.runs.distilled_text import check_same_origin
 from relative_attention.runs.distilled_text import save_origin
 from relative_attention.runs.distilled_text import write_distilled_pairs
 from relative_attention.runs.prepare import check_joining
+from relative_attention.runs.prepare import check_signs
 from relative_attention.runs.prepare import find_inputs
 from relative_attention.runs.prepare import find_vocabularies
 from relative_attention.runs.report import Report
@@ -212,6 +213,7 @@ def _plan(
     student = with_values_of_start(student, inputs.initial_weights, run, report)
     student = with_values_for_corpus(student, inputs, run, report)
     check_joining(student, vocabularies[0])
+    check_signs(student, vocabularies[0])
     # `find_inputs` has refused a recipe without them.
     corpus = ParallelCorpus(cast(str, texts.source), cast(str, texts.target))
     known = recorded_files(output) if resume else {}
@@ -392,9 +394,12 @@ def _student_recipe(
                 f"{str(recipe.data.tokenized).lower()}."
             )
     source, target = vocabularies[0]
-    language, _ = recipe_languages(dataclasses.asdict(recipe.data))
+    languages = recipe_languages(dataclasses.asdict(recipe.data))
     values: dict[str, Any] = {
-        "data.source_language": language,
+        # What the names of the files will not say.
+        "data.source_language": languages[0],
+        "decoding.target_language": recipe.decoding.target_language
+        or languages[1],
         "data.source": SOURCE,
         "data.target": TARGET,
         # The vocabularies of the teacher, which the run gets: no file is named.

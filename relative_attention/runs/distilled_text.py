@@ -251,7 +251,10 @@ def _translate(
                     target,
                     tokenize,
                 )
-            parts.add(number, "".join(f"{t.text}\n" for t in found).encode())
+            # A source that was cut has no whole translation; pairs with an
+            # empty line are left out and counted.
+            lines = ["" if one.was_cut else one.text for one in found]
+            parts.add(number, "".join(f"{line}\n" for line in lines).encode())
             num_done += len(chunk)
             report(f"translated {progress.line(num_done)}")
 

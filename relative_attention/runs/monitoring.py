@@ -3,6 +3,7 @@
 import importlib.util
 import itertools
 import pathlib
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -84,6 +85,7 @@ class ValidationBleu(keras.callbacks.Callback):
         data: A `PreparedData`.
         every: An integer, the rounds between two computations.
         section: A `DataSection`, which decides sacreBLEU's tokenizer.
+        limits: A dict of the recipe's lengths and forbidden repetitions.
 
     Attributes:
         tokenize: The tokenizer.
@@ -91,11 +93,16 @@ class ValidationBleu(keras.callbacks.Callback):
     """
 
     def __init__(
-        self, data: PreparedData, every: int, section: DataSection
+        self,
+        data: PreparedData,
+        every: int,
+        section: DataSection,
+        limits: Mapping[str, int],
     ) -> None:
         super().__init__()
         self.data = data
         self.every = every
+        self._limits = limits
         # Read once: the same lines are scored in each round.
         pairs = itertools.islice(data.validation, _MOST_SENTENCES)
         self._sources, self._references = (list(side) for side in zip(*pairs))
@@ -104,7 +111,9 @@ class ValidationBleu(keras.callbacks.Callback):
         self.can_rise = can_rise(self._references, self.tokenize)
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        self._translator = _greedy_translator(self.model, self.data)
+        self._translator = _greedy_translator(
+            self.model, self.data, **self._limits
+        )
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         # By the round, so that machines and resumed runs agree.

@@ -126,7 +126,7 @@ def find_inputs(
             vocabularies = initial_weights.vocabularies
     # A vocabulary that is still to be learned is checked then.
     check_joining(recipe, vocabularies or ())
-    _check_signs(recipe, vocabularies or ())
+    check_signs(recipe, vocabularies or ())
     return RunInputs(files, vocabularies, initial_weights, paths)
 
 
@@ -149,7 +149,7 @@ def check_joining(
             )
 
 
-def _check_signs(recipe: Recipe, vocabularies: Iterable[AnyVocabulary]) -> None:
+def check_signs(recipe: Recipe, vocabularies: Iterable[AnyVocabulary]) -> None:
     """Checks that variants, which have signs, can be encoded."""
     if not recipe.data.variants:
         return

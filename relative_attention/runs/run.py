@@ -463,7 +463,16 @@ class TrainingRun:
     def _validation_bleu(self) -> ValidationBleu:
         """Returns the callback of BLEU, which may choose the best weights."""
         training, data = self.recipe.training, self.recipe.data
-        callback = ValidationBleu(self.data, training.bleu_every, data)
+        decoding = self.recipe.decoding
+        limits = {
+            name: getattr(decoding, name)
+            for name in (
+                "max_extra_length",
+                "max_source_length",
+                "no_repeat_ngram",
+            )
+        }
+        callback = ValidationBleu(self.data, training.bleu_every, data, limits)
         # The usual one needs no word.
         if callback.tokenize != "13a":
             self.report(f"BLEU: of the tokens of {callback.tokenize}")

@@ -185,8 +185,9 @@ def test_student_learns_both_texts_with_the_teachers_vocabulary(
     assert_same_arrays(output / name, tmp_path / "same" / name)
     student = ra.load_translator([output, *both])
     assert len(student.model.models) == 3
-    # The language of the recipe's text, `train.en`.
+    # The languages of the recipe's text, `train.en` and `train.de`.
     assert student.source_language == "en"
+    assert ra.find_recipe(output).decoding.target_language == "de"
 
 
 @pytest.mark.large
@@ -253,6 +254,25 @@ def test_closest_translation_is_learned(
         [*target, *expected, *target],
     ]
     assert origin_of(output)["closest_of"] == 2
+
+
+@pytest.mark.large
+def test_line_that_a_teacher_cuts_is_not_learned(
+    distill, sides, both, tmp_path, no_training
+):
+    teacher = ra.load_translator(both[0])
+    lengths = list(map(len, teacher.vocabulary.encode(sides[0])))
+    # With the end, the longest half is cut.
+    teacher.max_source_length = sorted(lengths)[NUM_LINES // 2] + 1
+    ra.save_translator(teacher, tmp_path / "teacher")
+    distill(tmp_path / "student", teachers=[tmp_path / "teacher"])
+    _, target = learnt(tmp_path / "student")
+    is_cut = [length >= teacher.max_source_length for length in lengths]
+    assert {True, False} == set(is_cut)
+    expected = teacher.translate(sides[0])
+    assert target[NUM_LINES:] == [
+        "" if cut else text for cut, text in zip(is_cut, expected)
+    ]
 
 
 def test_closest_translation_depends_on_the_tokenizer():
@@ -395,6 +415,11 @@ def test_other_translations_are_refused_unless_overwritten(
         (["first"], {"closest_of": 3}, "`closest_of` must be .* beams, 2,"),
         (["first"], {"overrides": ["data.tokenized=true"]}, "tokenized"),
         (["first"], {"overrides": ["data.target_language=xx"]}, "'xx'"),
+        (
+            ["first"],
+            {"overrides": ["data.variants=1"], "sign_ids": ()},
+            "`data.variants` needs .* with bytes",
+        ),
         (["first"], {"cluster": "{}"}, "One machine .* TF_CONFIG"),
         (["first"], {"backend": "torch"}, "tensorflow or jax"),
     ],
@@ -406,6 +431,10 @@ def test_invalid_distillation_is_refused_before_any_work(
     request.getfixturevalue("no_translating")
     arguments = dict(arguments)
     overrides = arguments.pop("overrides", [])
+    if "sign_ids" in arguments:
+        monkeypatch.setattr(
+            ra.Vocabulary, "sign_ids", arguments.pop("sign_ids")
+        )
     monkeypatch.setenv("TF_CONFIG", arguments.pop("cluster", ""))
     backend = arguments.pop("backend", "tensorflow")
     monkeypatch.setattr("keras.backend.backend", lambda: backend)

@@ -14,6 +14,7 @@ from tensorboard.util import tensor_util
 
 import relative_attention as ra
 from relative_attention.cli import main
+from relative_attention.runs import monitoring
 from relative_attention.runs.monitoring import draw_curves
 from tests.runs.conftest import assert_same_arrays
 from tests.runs.conftest import train_quickly
@@ -190,6 +191,28 @@ def test_chinese_is_scored_by_its_tokenizer(quickly_into):
         report=lines.append,
     )
     assert "BLEU: of the tokens of zh" in lines
+
+
+@pytest.mark.large
+def test_validation_has_the_limits_of_the_recipe(quickly_into, monkeypatch):
+    made = []
+
+    class Seen(ra.Translator):
+        def __init__(self, *arguments, **settings):
+            super().__init__(*arguments, **settings)
+            made.append(self.decoding)
+
+    monkeypatch.setattr(monitoring, "Translator", Seen)
+    quickly_into(
+        str.lower,
+        "decoding.max_source_length=9",
+        "decoding.max_extra_length=3",
+        "decoding.no_repeat_ngram=4",
+        "training.pictures=false",
+    )
+    (found,) = made
+    assert found.max_source_length == 9
+    assert (found.max_extra_length, found.no_repeat_ngram) == (3, 4)
 
 
 def test_best_by_bleu_is_refused_when_bleu_cannot_rise(quickly_into):
