@@ -78,7 +78,7 @@ _FINAL_MARK = re.compile(r"\s*[.!?。！？]+$")
 _WIDE_MARKS = "。！？"
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])(?=\w)")
 # With a full stop or an exclamation mark.
-_STATEMENT = re.compile(r"¡?(.*\w) ?[.。!！]")
+_STATEMENT = re.compile(r"¡?([^¡]*\w) ?[.。!！]")
 _WIDE = str.maketrans("!.", "！。")
 # A keyboard has the first, so it is there twice.
 _QUOTES = (
@@ -105,8 +105,10 @@ _KINDS = {
     "unmarked": 6,
     "quoted": 9,
 }
-# A pair with no more words, both sides together, is short: greetings are.
+# A pair with no more words, both sides together, is short: greetings are. Where
+# words have no blanks between them, two letters count as one.
 _MOST_WORDS_OF_SHORT = 7
+_UNSPACED_WORD = re.compile(f"[{UNSPACED_LETTERS}]{{1,2}}|\\w")
 # The most words of a variant in whose place a sign stands.
 _MOST_SIGNS = 3
 # The share of variants whose signs are numbered at random: a sentence has the
@@ -357,9 +359,12 @@ def _may_be_name(word: str, twin: str) -> bool:
 
 
 def _is_short(pair: tuple[str, str]) -> bool:
-    return sum(len(_WORD.findall(line)) for line in pair) <= (
-        _MOST_WORDS_OF_SHORT
-    )
+    return sum(map(_num_words, pair)) <= _MOST_WORDS_OF_SHORT
+
+
+def _num_words(line: str) -> int:
+    word = _UNSPACED_WORD if UNSPACED.search(line) else _WORD
+    return len(word.findall(line))
 
 
 def _narrow(digits: str) -> str:
@@ -642,7 +647,8 @@ class _Writer:
         One in Title Case is at times as `text.case` makes it.
         """
         source, target = pair
-        if source.istitle() and self._draws.random() < 0.5:
+        is_title = source.istitle() and source.count(" ") > 1
+        if is_title and self._draws.random() < 0.5:
             source = source.capitalize()
         return self._with_other_mark(source, target)
 

@@ -227,6 +227,12 @@ class Translator:
         if max_length is not None:
             self.max_length = checked_at_least("max_length", max_length, 0)
         self.min_length = checked_at_least("min_length", min_length, 0)
+        if vocabulary.end_id != END_ID:
+            raise InputError(
+                f"`vocabulary` must have `end_id` {END_ID}, which ends each "
+                f"translation. Received: {vocabulary.end_id}. A "
+                "`TokenVocabulary` of a target is made with `end=True`."
+            )
         settings = DecodingSection(**decoding)
         self.num_beams = settings.num_beams
         self.length_penalty = settings.length_penalty
@@ -474,7 +480,8 @@ class Translator:
                     if (text := sentences[index].restored(one.text)) is not None
                 ]
                 if restored:
-                    found[index] = restored[:num_results]
+                    # Others may be the same in capitals.
+                    found[index] = _distinct(restored)[:num_results]
             num_done += len(chosen)
         return found
 

@@ -61,6 +61,7 @@ from relative_attention.serve.predict import read_json_body
 from relative_attention.serve.predict import read_predict
 from relative_attention.serve.predict import write_predict
 from relative_attention.text.prepared import Sentence
+from relative_attention.text.prepared import text_after
 
 # How long a stopping server may take to finish running requests.
 _FINISH_SECONDS = 120
@@ -250,6 +251,7 @@ class _Handlers:
                     one,
                     None if one.is_kept else next(found),
                     model.translator.length_penalty,
+                    is_last=one is line[-1],
                 )
                 for one in line
             ]
@@ -431,6 +433,7 @@ def _page_sentence(
     part: Sentence,
     results: Sequence[Translation] | None,
     length_penalty: float,
+    is_last: bool,
 ) -> dict[str, Any]:
     """Returns what the page shows of a sentence."""
     # Only what the model itself has found can be continued by it.
@@ -440,7 +443,7 @@ def _page_sentence(
     return {
         "sentence": part.text,
         "before": part.before,
-        "after": part.after + part.blank,
+        "after": text_after(part, results[0].text, is_last),
         "is_plain": is_plain and part.raised_for is None,
         "was_cut": results[0].was_cut,
         "translations": [_page_result(one, length_penalty) for one in results],

@@ -17,6 +17,8 @@ Encode: TypeAlias = Callable[[list[str]], Sequence[Sequence[int]]]
 
 # Digits and underscores are no letters.
 _WORDS = re.compile(r"[^\W\d_]+")
+# Without what follows an apostrophe or a digit: "Don't", "1st".
+_TITLE_WORDS = re.compile(r"(?<![^\W\d_])(?<!\d)(?<![^\W_]['\u2019])[^\W\d_]+")
 # Words outside addresses.
 _FREE_WORDS = re.compile(r"(?<![\w@./:#?&=-])[^\W\d_]+(?![\w@/&=-]|[.:#?]\w)")
 _QUOTATION_MARKS = '"\u201c\u201d\u201e\u00ab\u00bb\u2039\u203a'
@@ -77,8 +79,11 @@ def is_in_capitals(text: str, language: str | None, encode: Encode) -> bool:
         return False
     if len(words) > 1:
         return True
-    plain = lower(words[0], language)
-    rows = encode([words[0], plain, plain.capitalize()])
+    if len(_WORDS.findall(text)) > 1:
+        return False
+    word = _WORDS.findall(text)[0]
+    plain = lower(word, language)
+    rows = encode([word, plain, capitalized(plain, language)])
     return len(rows[0]) > 1 and 1 in map(len, rows[1:])
 
 
@@ -99,7 +104,7 @@ def without_capitals(text: str, language: str | None, encode: Encode) -> str:
     usual = _with_usual_capitals(lower(text, language), language, encode)
     if len(_FREE_WORDS.findall(text)) == 1:
         return usual
-    return _WORDS.sub(lambda word: word[0].capitalize(), usual, count=1)
+    return capitalized(usual, language)
 
 
 def in_usual_case(text: str, language: str | None, encode: Encode) -> str:
@@ -115,12 +120,12 @@ def in_usual_case(text: str, language: str | None, encode: Encode) -> str:
     """
     if text.islower():
         return _with_usual_capitals(text, language, encode)
-    words = _WORDS.findall(text)
+    words = _TITLE_WORDS.findall(text)
     if language in _WITH_CAPITAL_NOUNS or not all(map(str.istitle, words)):
         return text
     if len(words) >= _LEAST_TITLE:
         return _without_title_case(text, words, encode)
-    if len(words) == 1:
+    if len(words) == 1 == len(_WORDS.findall(text)):
         row, plain = encode([words[0], lower(words[0], language)])
         return lower(text, language) if len(plain) == 1 < len(row) else text
     return text
@@ -134,13 +139,16 @@ def _with_usual_capitals(
     Names and German nouns have fewer pieces with a capital.
     """
     words = list(dict.fromkeys(_FREE_WORDS.findall(text)))
-    rows = encode([f for word in words for f in (word, word.capitalize())])
+    raised = [capitalized(word, language) for word in words]
+    rows = encode([form for pair in zip(words, raised) for form in pair])
     usual = {}
-    for word, plain, with_capital in zip(words, rows[::2], rows[1::2]):
+    for word, form, plain, with_capital in zip(
+        words, raised, rows[::2], rows[1::2]
+    ):
         # Pieces of single letters, or of their bytes, are of an unknown word.
         is_known = 2 * len(with_capital) <= len(word)
         is_usual = is_known and len(with_capital) < len(plain)
-        usual[word] = word.capitalize() if is_usual else word
+        usual[word] = form if is_usual else word
     if language == "en":
         usual["i"] = "I"
     return _FREE_WORDS.sub(lambda word: usual[word[0]], text)

@@ -110,14 +110,20 @@ _ITEM = re.compile(
     r"|(?<!\S)[:;]-?[()](?![^\s.,!?])"
 )
 # Of Markdown: code, and the address of a link.
-_CODE_SPAN = re.compile(r"``[^`]+``|`[^`]+`")
+_CODE_SPAN = re.compile(rf"``[^`]+``|(?<!{_IN_WORD})`[^`]+`")
+# Some people type these marks for an apostrophe, as in "don`t".
+_APOSTROPHE = re.compile(
+    rf"({_CODE_SPAN.pattern})|(?<=[^\W\d_{UNSPACED_LETTERS}])[`\u00b4]"
+    rf"(?=[^\W\d_{UNSPACED_LETTERS}])"
+)
 _LINK_END = re.compile(r"\]\([^\s()]+\)")
 _ADDRESS = re.compile(
     # E-mail; any scheme; a host or a file; paths; names after "@" and "#".
     rf"(?<![{_LATIN}.%+_-])(?:[{_LATIN}.%+_-]+@[{_LATIN}-]+(?:\.[{_LATIN}-]+)+"
     r"|(?:[A-Za-z][A-Za-z\d+.-]*://|(?i:www)\.|mailto:)"
     rf"[^\s<>\"|{_ADDRESS_END}]*[{_LATIN}/_-]"
-    rf"|[{_LATIN}_-]+(?:\.[{_LATIN}_-]+)*\.(?i:{_ENDS})(?![{_LATIN}_])"
+    rf"|[{_LATIN}_-]+(?:\.[{_LATIN}_-]+)*\.(?:{_ENDS}|{_ENDS.upper()})"
+    rf"(?![{_LATIN}_])"
     rf"(?:[:/?#]{_IN_ADDRESS}*(?<=[{_LATIN}/_]))?"
     rf"|[A-Za-z]:\\[^\s<>\"|?*{_ADDRESS_END}]*[\w\\]"
     rf"|[@#](?=[{_LATIN}_]*[A-Za-z])[{_LATIN}_]+(?:[.-][{_LATIN}_]+)*)"
@@ -132,6 +138,9 @@ _FIELD = re.compile(
     r"\{\}|%[+#0-]*(?:\d+|\*)?(?:\.\d+)?(?:l{0,2}[diouxX]|[sfFeEgGcrap@])"
     r"(?![A-Za-z])"
 )
+# Before a term that begins a sentence: tags, and marks but for those of ends.
+_BEFORE_TERM = re.compile(rf"(?:{_TAG.pattern}|[^\w.!?\u2026:\n])+$")
+_MOST_BEFORE_TERM = 100
 _CURRENCY = "[$\u00a3\u00a5\u20ac]"
 # Dates, times, versions and numbers of telephones; and what is left of numbers,
 # but for those of one and two digits, which models know as words.
@@ -151,7 +160,8 @@ _CODE = re.compile(
 )
 _UNIT = re.compile(
     rf"\u00b0(?:[CFK]{_END})?"
-    rf"|{_START}[^\W\d_{UNSPACED_LETTERS}]{{1,3}}/"
+    # Not "and/or" in Italian and Spanish.
+    rf"|{_START}[^\W\d_{UNSPACED_LETTERS}]{{1,3}}/(?!o)"
     rf"[^\W\d_{UNSPACED_LETTERS}]{_END}"
 )
 # Before an item of a list or what someone says, or without blanks.
@@ -160,6 +170,8 @@ _DASH = re.compile(
 )
 # A run of letters and of what belongs to them, or any other character.
 _WORD = re.compile(r"[^\W\d_]+")
+# Of letters in Indian and Persian words.
+_JOINERS = "\u200c\u200d"
 _EMOJI_JOINERS = "\u200d\ufe0e\ufe0f\u20e3"
 # Marks that are neither punctuation of sentences nor symbols of Unicode.
 _KEPT_MARKS = "#&*/@\\_\u00a7\u2022"
@@ -177,7 +189,8 @@ def _amounts(group: str, decimal: str) -> re.Pattern[str]:
         rf"\d{{1,3}}(?:{group}\d{{2,3}})*{group}\d{{3}}(?:{decimal}\d+)?"
         rf"|\d+{decimal}\d+"
     )
-    start = rf"{_NUMBER_START}(?<![_.,:/-])"
+    # After a minus, but not in "1-2".
+    start = rf"{_NUMBER_START}(?<![_.,:/])(?<!\w-)"
     end = rf"(?!{decimal}?\d|{group}\d|[:/-]\d)(?![ 多余]?{_FACTOR})"
     return re.compile(
         rf"{start}{_CURRENCY} ?(?:{number}|\d+){end}"
@@ -255,12 +268,14 @@ class Placeholders:
         Args:
             text: string, a clean text, maybe with line ends.
         """
+        text = _APOSTROPHE.sub(lambda mark: mark[1] or "'", text)
         parts: list[str] = []
         things: list[Thing] = []
         end = 0
         read = self._with_narrow_letters(text)
         for found in self._joined(text):
-            before, after = read[end : found.start], read[found.end :][:1]
+            before = read[end : found.start]
+            after = read[found.end : found.end + 1]
             last = before[-1:] or ("" if end == 0 else SIGNS[0])
             glued = [is_of_spaced_word(char) for char in (last, after)]
             parts += [before, " " * glued[0], SIGNS[0], " " * glued[1]]
@@ -285,7 +300,7 @@ class Placeholders:
                 continue
             between = text[last.end : found.start]
             if between.strip(" "):
-                yield last
+                yield _settled(last)
                 last = found
             else:
                 last = _Found(
@@ -297,7 +312,7 @@ class Placeholders:
                     max(last.order, found.order),
                 )
         if last is not None:
-            yield last
+            yield _settled(last)
 
     def _found(self, text: str) -> list[_Found]:
         """Returns all things of a text, in its order."""
@@ -316,12 +331,25 @@ class Placeholders:
                 shown = text[start:end] if shown is None else shown
                 found.append(_Found(start, end, shown, is_word, order))
 
+        # Where an address, a tag or a field ends, by its characters.
+        ends: dict[int, tuple[int, int]] = {}
+        if self._glossary or self._keep:
+            for pattern in (_CODE_SPAN, _TAG, _ADDRESS, _NAMED_FIELD):
+                for match in pattern.finditer(text):
+                    ends |= dict.fromkeys(range(*match.span()), match.span())
+
+        def is_part(span: tuple[int, int]) -> bool:
+            larger = ends.get(span[0], span)
+            return larger != span and span[1] <= larger[1]
+
         for match in self._terms.finditer(text) if self._glossary else ():
-            if (target := self._target_of(match)) is not None:
+            target = self._target_of(match)
+            if target is not None and not is_part(match.span()):
                 add(match.span(), target)
         for pattern in self._keep:
             for match in pattern.finditer(text):
-                add(match.span())
+                if not is_part(match.span()):
+                    add(match.span())
         for pattern, is_word, order in _KINDS:
             for match in pattern.finditer(text):
                 add(match.span(), match[0], is_word, order)
@@ -348,9 +376,14 @@ class Placeholders:
     def _target_of(self, match: re.Match[str]) -> str | None:
         """Returns what stands for a term, `None` where it is not one."""
         term = match[0]
+        after = match.string[match.end() : match.end() + 1]
+        if after and unicodedata.category(after)[0] == "M":
+            # A vowel of an Indian script belongs to the letter before it.
+            return None
         if term in self._glossary:
             return self._glossary[term]
-        before = match.string[: match.start()].rstrip(" \"'\u201c\u201e\u00ab(")
+        first = max(match.start() - _MOST_BEFORE_TERM, 0)
+        before = _BEFORE_TERM.sub("", match.string[first : match.start()])
         if before and before[-1] not in ".!?\u2026:\n":
             return None
         return self._capitalized[term]
@@ -379,6 +412,25 @@ class Placeholders:
         if known is None:
             known = self._known[character] = self._has_piece(character)
         return known
+
+
+def _settled(found: _Found) -> _Found:
+    """Returns a thing without order if all that it opens ends in it.
+
+    As "(100)", which is a word that may move.
+    """
+    if not (found.is_word and found.order) or _FIELD.search(found.text):
+        return found
+    opened: list[str] = []
+    for mark in _PAIRED.finditer(found.text):
+        name, is_end = _name_and_end(mark)
+        if opened and opened[-1] == name and (is_end or mark["mark"]):
+            opened.pop()
+        elif is_end:
+            return found
+        else:
+            opened.append(name)
+    return found if opened else found._replace(order="")
 
 
 # What finds things of each kind, whether they are words, and their order.
@@ -422,7 +474,7 @@ def _kind_of_letter(character: str) -> int:
 
     In "Москваに", Japanese follows a word of another script.
     """
-    if unicodedata.category(character)[0] in "LM" or character in "\u200c":
+    if unicodedata.category(character)[0] in "LM" or character in _JOINERS:
         return 2 if UNSPACED.match(character) else 1
     return 0
 
@@ -508,6 +560,12 @@ _PAIRED = re.compile(
 _BRACKETS = dict(zip(")]}", "([{"))
 
 
+def _name_and_end(mark: re.Match[str]) -> tuple[str, bool]:
+    """Returns what a match of `_PAIRED` opens or ends, and whether it ends."""
+    name = mark["tag"] or mark["mark"] or mark["open"]
+    return name or _BRACKETS[mark["close"]], bool(mark["end"] or mark["close"])
+
+
 def _partners(
     parts: Sequence[str], things: Sequence[Thing]
 ) -> dict[int, set[int]]:
@@ -516,14 +574,12 @@ def _partners(
     opened: list[tuple[str, int]] = []
     num_open: collections.Counter[str] = collections.Counter()
     for number, (thing, part) in enumerate(zip(things, parts[1:])):
-        if thing.is_word:
+        if thing.is_word and not thing.order:
             continue
         # The mark of an item has a blank after it.
         is_item = part.startswith(" ") and not thing.is_glued_after
         for found in _PAIRED.finditer(thing.text):
-            is_end = bool(found["end"] or found["close"])
-            name = found["tag"] or found["mark"] or found["open"]
-            name = name or _BRACKETS[found["close"]]
+            name, is_end = _name_and_end(found)
             if num_open[name] and (is_end or found["mark"]):
                 other = ""
                 while other != name:

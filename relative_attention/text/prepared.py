@@ -226,20 +226,25 @@ def _things_of(text: str, remaining: Iterator[Thing]) -> list[Thing]:
 def line_of(sentences: Sequence[Sentence], texts: Sequence[str]) -> str:
     """Returns a line of the translations of its sentences."""
     line = ""
-    last = len(sentences) - 1
-    for number, (sentence, text) in enumerate(zip(sentences, texts)):
-        whole = f"{sentence.before}{text}{sentence.after}"
-        line += whole
-        line += sentence.blank if number == last else _blank(sentence, whole)
+    for number, (one, text) in enumerate(zip(sentences, texts), 1):
+        line += one.before + text
+        line += text_after(one, text, is_last=number == len(sentences))
     return line
 
 
-def _blank(sentence: Sentence, translation: str) -> str:
-    """Returns what follows a translation: only some languages have blanks."""
+def text_after(sentence: Sentence, translation: str, is_last: bool) -> str:
+    """Returns what follows a translation in its line.
+
+    Only some languages have blanks between sentences.
+    """
     was_unspaced, is_unspaced = (
         bool(_UNSPACED_END.match(text[-1:]) or UNSPACED.match(text[-1:]))
-        for text in (sentence.after or sentence.text, translation)
+        for text in (
+            sentence.after or sentence.text,
+            sentence.after or translation,
+        )
     )
-    if was_unspaced == is_unspaced or "\n" in sentence.blank:
-        return sentence.blank
-    return "" if is_unspaced else " "
+    blank = sentence.blank
+    if was_unspaced != is_unspaced and "\n" not in blank and not is_last:
+        blank = "" if is_unspaced else " "
+    return sentence.after + blank

@@ -199,6 +199,9 @@ def test_greetings_are_repeated_with_either_mark(tmp_path):
         ("Good evening.", "Guten Abend!"),
         ("Is it?", "Ja?"),
         ("She has a cat and he sees no dog.", "Sie hat eine Katze."),
+        # Without blanks.
+        ("おはよう?", "Morning?"),
+        ("このりんごはとても美味しそうですか?", "Do they look good?"),
     ]
     corpus = corpus_of(tmp_path, pairs, 50)
     new = tmp_path / "new"
@@ -215,6 +218,7 @@ def test_greetings_are_repeated_with_either_mark(tmp_path):
             assert found[source + mark, target + mark] > 5
     # Also as it is, unlike long lines.
     assert found[pairs[2]] > 5 and not found[pairs[3]]
+    assert found[pairs[4]] > 5 and not found[pairs[5]]
 
 
 def test_ambiguous_word_is_no_name(variants):

@@ -255,6 +255,9 @@ def test_lines_are_searched_in_usual_case():
             ("The USA won.", "The USA won.", "ehT ASU .now"),
             ("Happy New Year!", "Happy new year!", "yppaH wen !raey"),
             ("Go Home", "Go Home", "oG emoH"),
+            ("Don't Go Home!", "Don't go home!", "t'noD og !emoh"),
+            ("The 1st Home", "The 1st Home", "ehT ts1 emoH"),
+            ("NOT up-to-date", "NOT up-to-date", "TON etad-ot-pu"),
             # Two sentences.
             ("DO I SEE? I DO.", "Do I see?", "OD I ?EES I .OD"),
         )
@@ -374,6 +377,8 @@ def test_turkish_capitals_keep_their_dots():
     (found,) = translator.translate(["SIK DİL"])
     assert searched(translator) == ["Sık dil"]
     assert found == "KIS LİD"
+    translator.translate(["İYİ GÜNLER"])
+    assert searched(translator)[-1] == "İyi günler"
 
 
 # === Placeholders ===
@@ -389,6 +394,7 @@ KEPT = [
         "Go to [1], Tom",
         "oG ot ,docs.town.org moT",
     ),
+    ("I don`t see it isn\u00b4t in", "I don't see it isn't in", None),
     ("Open my.map.pdf now", "Open [1] now", "nepO my.map.pdf won"),
     ("It is AB-1234 here", "It is [1] here", "tI si AB-1234 ereh"),
     ("Type `ls a` now", "Type [1] now", "epyT `ls a` won"),
@@ -409,6 +415,7 @@ KEPT = [
     ("It is 20 % so far", "It is 20 [1] so far", "tI si 02 % os raf"),
     # Numbers, with the separators of the target.
     ("Of 1,234,567.5 men", "Of [1] men", "fO 1.234.567,5 nem"),
+    ("It is -1,234.5 now", "It is -[1] now", "tI si 1.234,5- won"),
     ("It is $1,000.50 now", "It is [1] now", "tI si $1.000,50 won"),
     ("On 12/05/2024 at 10:30 go", "On [1] at [2] go", None),
     ("I saw 12 cats", "I saw 12 cats", "I was 21 stac"),
@@ -525,6 +532,14 @@ def test_tags_brackets_and_fields_without_a_name_keep_their_order():
     text = "a <b>c</b> or %s {x} e %d f"
     assert translator.translate([text]) == ["f %s {x} e %d ro <b>c</b> a"]
     assert translator.translate(["go (so we) now"]) == ["won (ew os) og"]
+    # What opens and ends in one thing may move.
+    assert translator.translate(["go (100) to <b>200</b> or (300) now"]) == (
+        ["won (300) ro <b>200</b> ot (100) og"]
+    )
+    # But not fields in it, and no part of a pair.
+    assert translator.translate(["go (%s) to (%d) or <b>now 200</b> on"]) == (
+        ["no <b>won 200</b> ro (%s) ot (%d) og"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -591,6 +606,16 @@ def test_more_things_than_signs_are_translated_in_parts():
     assert found == text.replace("in", "ni")
 
 
+def test_words_without_a_blank_after_a_full_stop_are_no_address():
+    translator = with_rules()
+    translator.translate(["He came.It was late.", "See DOCS.TOWN.ORG now"])
+    assert shown(sorted(searched(translator))) == [
+        "He came.",
+        "It was late.",
+        "See [1] now",
+    ]
+
+
 def test_users_cannot_write_a_sign():
     translator = with_rules()
     (found,) = translator.translate(["In \x01 www.a.org \x02 now"])
@@ -612,6 +637,10 @@ def test_terms_of_the_glossary_and_what_to_keep():
         "Big cat, big cat",
         "SSy, ßy",
         "A caf\u00e9 here",
+        "Dear {cat} at www.cat.org, <b title='cat'>cat</b>",
+        "<b>Cat</b> so",
+        "\u2018Cat\u2019 so",
+        "\u00bfCat or cat, Cat?",
     ]
     assert translator.translate(lines) == [
         "ehT Löwe tem .Tommy Katze!",
@@ -619,6 +648,10 @@ def test_terms_of_the_glossary_and_what_to_keep():
         "Löwe, Löwe",
         "So, so",
         "A bar ereh",
+        "raeD {cat} ta ,www.cat.org <b title='cat'>Katze</b>",
+        "<b>Katze</b> os",
+        "\u2018Katze\u2019 os",
+        "\u00bfKatze ro ,Katze ?taC",
     ]
 
 

@@ -166,6 +166,18 @@ def test_page_gets_the_n_best_of_each_sentence(client, translator, monkeypatch):
     assert not capitals["is_plain"]
 
 
+def test_page_has_the_blanks_of_the_line(client, translator, monkeypatch):
+    monkeypatch.setattr(translator, "source_language", "ja")
+    text = "A man rides\u3002Two dogs run\u3002"
+    (line,) = client.post(PAGE, json={"lines": [text]}).json()["lines"]
+    assert [one["after"] for one in line] == [" ", ""]
+    shown = [
+        one["before"] + one["translations"][0]["text"] + one["after"]
+        for one in line
+    ]
+    assert ["".join(shown)] == translator.translate([text])
+
+
 def test_page_marks_sentences_of_which_the_model_is_unsure(
     client, translator, monkeypatch
 ):
