@@ -70,6 +70,8 @@ _END = rf"(?!{_IN_WORD})"
 # Letters of Japanese and Chinese multiply the number before them, by 100 to
 # 10 ** 12. What they make is translated: "2万5000" is 25,000.
 _FACTOR = "[百千万萬亿億兆]"
+# Part of a number, unless it stands between two things: "10-20".
+_MINUS = rf"{_START}(?<!-)-"
 _NUMBER_START = rf"{_START}(?<!{_FACTOR})"
 _NUMBER_END = rf"{_END}(?![\d.,]{{0,20}}[ 多余]?{_FACTOR})"
 # Things that are counted are no codes: "CD3枚".
@@ -143,11 +145,12 @@ _BEFORE_TERM = re.compile(rf"(?:{_TAG.pattern}|[^\w.!?\u2026:\n])+$")
 _MOST_BEFORE_TERM = 100
 _CURRENCY = "[$\u00a3\u00a5\u20ac]"
 # Dates, times, versions and numbers of telephones; and what is left of numbers,
-# but for those of one and two digits, which models know as words.
+# but for those of one and two digits, which models know as words. Models may
+# leave out a minus.
 _DIGITS = re.compile(
-    rf"{_NUMBER_START}(?<![_.])"
+    rf"(?:(?:{_MINUS})?{_NUMBER_START}(?<![_.])"
     r"(?:\+\d[\d ()/.-]{4,}\d|\d+(?:[.,:/\u2013-]\d+)+|\d{3,})"
-    rf"{_NUMBER_END}"
+    rf"|{_MINUS}\d\d?){_NUMBER_END}"
 )
 # Letters and digits mixed, but not "21st", "5km" or "20-year-old". The bounds
 # keep the time linear.
@@ -189,8 +192,7 @@ def _amounts(group: str, decimal: str) -> re.Pattern[str]:
         rf"\d{{1,3}}(?:{group}\d{{2,3}})*{group}\d{{3}}(?:{decimal}\d+)?"
         rf"|\d+{decimal}\d+"
     )
-    # After a minus, but not in "1-2".
-    start = rf"{_NUMBER_START}(?<![_.,:/])(?<!\w-)"
+    start = rf"(?:{_MINUS})?{_NUMBER_START}(?<![_.,:/])(?<!\w-)"
     end = rf"(?!{decimal}?\d|{group}\d|[:/-]\d)(?![ 多余]?{_FACTOR})"
     return re.compile(
         rf"{start}{_CURRENCY} ?(?:{number}|\d+){end}"

@@ -415,7 +415,9 @@ KEPT = [
     ("It is 20 % so far", "It is 20 [1] so far", "tI si 02 % os raf"),
     # Numbers, with the separators of the target.
     ("Of 1,234,567.5 men", "Of [1] men", "fO 1.234.567,5 nem"),
-    ("It is -1,234.5 now", "It is -[1] now", "tI si 1.234,5- won"),
+    ("It is -1,234.5 now", "It is [1] now", "tI si -1.234,5 won"),
+    ("It is -5 or -300 now", "It is [1] or [2] now", "tI si -5 ro -300 won"),
+    ("It is 5-10 now", "It is [1] now", None),
     ("It is $1,000.50 now", "It is [1] now", "tI si $1.000,50 won"),
     ("On 12/05/2024 at 10:30 go", "On [1] at [2] go", None),
     ("I saw 12 cats", "I saw 12 cats", "I was 21 stac"),
@@ -497,6 +499,7 @@ KEPT_IN_JAPANESE = [
     # A word of another script.
     ("今Москваに来た。", "今[1]に来た。", "Москва"),
     # A wide comma may divide a sentence.
+    ("気温は-5度です。", "気温は[1]度です。", "-5"),
     ("到2000，500家。", "到[1]，[2]家。", "2000"),
     # What makes another number, and what a model knows as words.
     ("2万5000か１，０００万。", "2万5000か１，０００万。", "0005万2"),
