@@ -28,7 +28,12 @@ from relative_attention.cli import streams
 from relative_attention.errors import InputError
 
 _DRAWING_OPTIONS = ("temperature", "top_k", "top_p", "seed")
-_SEARCH_OPTIONS = ("num_beams", "length_penalty", "engine")
+_SEARCH_OPTIONS = (
+    "num_beams",
+    "length_penalty",
+    "no_repeat_ngram",
+    "engine",
+)
 # Options that affect the output, besides those of the translator.
 _WRITTEN = (
     "engine",
@@ -244,7 +249,7 @@ def _check(options: argparse.Namespace) -> range:
     from relative_attention.data.lines import read_lines
 
     # The output may replace the input, which is read before that.
-    streams.check_output(options.output, options.prefix)
+    streams.check_output(options.output, options.prefix, options.glossary)
     # The cheapest checks come first; files are read last.
     _check_rules(options)
     _check_prefixes(options)
@@ -413,7 +418,7 @@ def _chunks(
         texts = streams.typed_chunks()
     else:
         texts = streams.stream_chunks()
-    prefixes = None
+    prefixes = every = None
     if options.prefix is not None:
         # A shard has the prefixes of its own lines.
         every = read_lines(options.prefix)
@@ -430,8 +435,10 @@ def _chunks(
                 raise _unequal(options, f"{num_done + len(begun):,}", "more")
         yield _Chunk(num_done + 1, text, begun)
         num_done += len(text)
-    # Only the end of the text shows that there are too many.
-    if prefixes is not None and next(prefixes, None) is not None:
+    # Only the end of the text shows that there are too many. Those after a
+    # shard are of other shards.
+    rest = prefixes if options.shard or prefixes is None else every
+    if rest is not None and next(rest, None) is not None:
         raise _unequal(options, "more", f"{num_done:,}")
 
 
@@ -463,6 +470,7 @@ def _opened(
         options.models,
         {"--input": options.input, "--prefix": options.prefix},
         {command.spelled(name): getattr(options, name) for name in _WRITTEN},
+        options.checkpoint,
     )
     report = functools.partial(print, file=sys.stderr, flush=True)
     with files.file_in_parts(

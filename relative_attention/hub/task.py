@@ -32,6 +32,7 @@ from relative_attention.hub.presets import upload
 from relative_attention.models import Transformer
 from relative_attention.schema import keys_of
 from relative_attention.tensor_type import Tensor
+from relative_attention.text.form import clean_text
 from relative_attention.training import MaskedCrossEntropy
 from relative_attention.training import Perplexity
 from relative_attention.training import TokenAccuracy
@@ -575,7 +576,7 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
             texts = [one.text for one in found]
             if strip_prompt:
                 texts = [
-                    text.removeprefix(prefix).lstrip()
+                    text.removeprefix(clean_text(prefix)).lstrip()
                     for text, prefix in zip(texts, prefixes)
                 ]
             translations += texts

@@ -17,6 +17,7 @@ from relative_attention.decoding.model_steps import check_numbers
 from relative_attention.decoding.searcher import check_attention
 from relative_attention.errors import InputError
 from relative_attention.layers.attention import AttentionTerms
+from relative_attention.layers.positions import arguments_of
 from relative_attention.layers.positions import find_names
 from relative_attention.layers.positions.position_encoding import (
     PositionEncoding,
@@ -284,7 +285,9 @@ def _sizes(config: Any) -> dict[str, Any]:
         # How positions enter the logits.
         "position_terms": position_terms,
         "max_relative_position": (
-            config.max_relative_position
+            arguments_of(config.position_encoding).get(
+                "max_relative_position", config.max_relative_position
+            )
             if _has_rows_of_distances(encoding)
             else None
         ),

@@ -285,10 +285,17 @@ def _checkpoint_weights(directory: pathlib.Path, step: int) -> pathlib.Path:
     )
 
 
-def model_sha256(directory: pathlib.Path, config: TransformerConfig) -> str:
+def model_sha256(
+    directory: pathlib.Path,
+    config: TransformerConfig,
+    checkpoint: int | None = None,
+) -> str:
     """Returns a checksum of all that a model is loaded from."""
+    weights = directory / "model.safetensors"
+    if checkpoint is not None:
+        weights = _checkpoint_weights(directory, checkpoint)
     # Not of `decoding`, which changes no weight.
-    files = [directory / "model.safetensors", *directory.glob("*vocabulary.*")]
+    files = [weights, *directory.glob("*vocabulary.*")]
     described = [
         dataclasses.asdict(config),
         *sorted((path.name, file_sha256(path)) for path in files),

@@ -70,18 +70,20 @@ def translation_origin(
     models: Sequence[pathlib.Path | str],
     texts: dict[str, pathlib.Path | str | None],
     options: dict[str, Any],
+    checkpoint: int | None = None,
 ) -> dict[str, Any]:
     """Returns the inputs of translations, by names for users.
 
     `models` are the folders or names that were loaded, `texts` the path of each
     text by its name. Models and texts are compared by content, not by path.
+    `checkpoint` is the one that was loaded, `None` for the models themselves.
     """
     model = translator.model
     # Several are those of an `Ensemble`.
     parts = getattr(model, "models", [model])
     return {
         "model": [
-            model_sha256(find_model(name), part.config)
+            model_sha256(find_model(name), part.config, checkpoint)
             for name, part in zip(models, parts, strict=True)
         ],
         **{

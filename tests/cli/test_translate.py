@@ -7,6 +7,7 @@ import os
 import select
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -208,6 +209,7 @@ def test_alignments_follow_the_translations(translate, translator, source):
         ("--top-k=5", "--top-k says how to draw; add --sample"),
         ("--sample --num-beams=3", "--num-beams is for a search; leave it"),
         ("--sample --length-penalty=1", "--length-penalty is for a search"),
+        ("--sample --no-repeat-ngram=2", "--no-repeat-ngram is for a search"),
         ("--sample --engine=ctranslate2", "--engine is for a search"),
         ("--alignments --engine=ctranslate2", "leave out --engine"),
         ("--alignments --split-sentences", "exclude one another: words"),
@@ -241,6 +243,7 @@ def test_invalid_paths_are_refused_before_translating(
         (["--output", folder / "new.gz"], "not compressed"),
         (["--output", ""], "name of an output is empty"),
         (["--prefix", source, "--output", source], "is given twice"),
+        (["--glossary", source, "--output", source], "is given twice"),
         (["--input", folder / "a", "--output", folder / "b"], "No such file: "),
     ):
         result = run("translate", model, *options, stdin=b"yes\n")
@@ -342,6 +345,14 @@ def test_prefixes_are_refused_when_their_number_differs(
             translate("--output", output, *options, stdin=b"yes\nten\n"),
             "--prefix must have a line, if an empty one, for each",
         )
+    # Prefixes from a pipe.
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=(prefixes,))
+    writer.start()
+    options = ("--output", output, *given[:2], "--prefix", pipe)
+    check_refused(translate(*options), "--prefix must have a line, if an empty")
+    writer.join()
     assert not output.exists()
 
 

@@ -96,6 +96,8 @@ def test_translation_continues_a_given_beginning(joint):
     found = joint.generate(dict(batch))
     assert found == expected
     assert found[0].startswith("the red")
+    # As it is found in the text.
+    batch["decoder_text"] = ["  the\u00a0red", "", "a man"]
     (rest, _, _) = joint.generate(batch, strip_prompt=True)
     assert rest == found[0].removeprefix("the red").lstrip() != found[0]
 
