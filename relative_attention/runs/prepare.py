@@ -6,6 +6,7 @@ prepare_data    held-out lines, vocabularies, and ids, all in the folder of
                 the run, where a resumed run finds them
 """
 
+import contextlib
 import dataclasses
 import itertools
 import pathlib
@@ -28,6 +29,9 @@ from relative_attention.data.lines import read_lines
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
 from relative_attention.evaluation.scores import moses_tokenizer
+from relative_attention.files import delete_directory
+from relative_attention.files import read_json_object
+from relative_attention.files import write_json
 from relative_attention.ops.long_attention import is_long
 from relative_attention.recipes.recipe import Recipe
 from relative_attention.recipes.sections import DataSection
@@ -40,6 +44,7 @@ from relative_attention.runs.texts import find_corpus
 from relative_attention.runs.texts import find_file
 from relative_attention.runs.texts import hold_out
 from relative_attention.runs.texts import named_files
+from relative_attention.runs.texts import texts_sha256
 from relative_attention.saving.model_directory import find_vocabulary
 from relative_attention.saving.model_directory import save_vocabularies
 
@@ -357,11 +362,16 @@ def _with_variants(
     """Returns a corpus with variants, and writes it unless it exists."""
     # Written once, as a resumed run must have the same lines.
     written = variants_of(corpus, directory)
-    if not directory.is_dir():
-        counts = write_variants(
-            corpus, directory, recipe.data.variants, recipe.training.seed
-        )
-        report(f"variants of lines: {describe_counts(counts)}")
+    origin, path = texts_sha256(corpus), directory.with_suffix(".json")
+    with contextlib.suppress(OSError, ValueError):
+        if directory.is_dir() and read_json_object(path) == origin:
+            return written
+    delete_directory(directory)
+    counts = write_variants(
+        corpus, directory, recipe.data.variants, recipe.training.seed
+    )
+    write_json(path, origin)
+    report(f"variants of lines: {describe_counts(counts)}")
     return written
 
 

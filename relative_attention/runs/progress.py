@@ -254,11 +254,11 @@ class RunProgress(keras.callbacks.Callback):
                 # Keras leaves the round, and validates.
                 self.model.stop_training = True
             return
+        every = self.training.save_every
+        is_due = bool(every) and self.step % every == 0
         # Before a save that is due, as a stop saves as well.
-        self._stop_if_told(logs)
-        if self.training.save_every and (
-            self.step % self.training.save_every == 0
-        ):
+        self._stop_if_told(logs, "step" if is_due else "stop")
+        if is_due:
             self._save("step", logs)
         elif self._seconds_since_save() >= 60 * (
             self.training.save_minutes or math.inf
@@ -385,10 +385,12 @@ class RunProgress(keras.callbacks.Callback):
     def _seconds_since_save(self) -> float:
         return time.perf_counter() - self._last_save
 
-    def _stop_if_told(self, logs: Logs | None = None) -> None:
+    def _stop_if_told(
+        self, logs: Logs | None = None, kind: str = "stop"
+    ) -> None:
         """After a signal, saves a checkpoint and ends the process."""
         if self.signals.received is not None:
-            self._save("stop", logs)
+            self._save(kind, logs)
             self._leave()
 
     def _leave(self) -> None:

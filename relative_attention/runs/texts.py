@@ -18,6 +18,9 @@ from relative_attention.data.split import TRAIN
 from relative_attention.data.split import split_pairs
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
+from relative_attention.files import file_sha256
+from relative_attention.files import read_json_object
+from relative_attention.files import write_json
 from relative_attention.files import write_lines
 
 DATA_VARIABLE = "RELATIVE_ATTENTION_DATA"
@@ -28,6 +31,8 @@ _FILES = tuple(
 # The part that is held out, and the file of the parts of all lines.
 _VALIDATION = 1
 _PARTS = "parts.npy"
+# The checksums of the texts that the files were made of.
+_ORIGIN = "origin.json"
 
 
 def find_corpus(
@@ -159,6 +164,11 @@ class HeldOut:
         return int(np.sum(self.parts == LEFT_OUT))
 
 
+def texts_sha256(corpus: ParallelCorpus) -> dict[str, str]:
+    """Returns the checksum of each text of a corpus."""
+    return {side: file_sha256(getattr(corpus, side)) for side in _SIDES}
+
+
 def hold_out(
     corpus: ParallelCorpus,
     num_lines: int,
@@ -176,7 +186,7 @@ def hold_out(
             lines, and at least one.
         seed: int. Seed of the choice of lines.
         directory: path of a folder only for the files. Existing files are
-            used, unless one is cut or missing.
+            used, unless one is cut or missing, or they are of other texts.
         parts: int array, the parts of another corpus whose lines are the same
             in another language. Defaults to `None`: they are chosen.
 
@@ -193,14 +203,17 @@ def hold_out(
         ParallelCorpus(*(str(directory / f"{name}.{side}") for side in _SIDES))
         for name in names.values()
     )
+    corpus.check()
+    origin = texts_sha256(corpus)
     # Of an earlier part of the run.
     with contextlib.suppress(InputError, OSError, ValueError):
+        if read_json_object(directory / _ORIGIN) != origin:
+            raise ValueError("The files are of another text.")
         written = HeldOut(train, validation, np.load(directory / _PARTS))
         # Written whole, but files may be lost or changed later.
         counts = [part.check() for part in (train, validation)]
         if counts == list(map(len, written.line_numbers)):
             return written
-    corpus.check()
     if parts is None:
         parts = split_pairs(corpus, [num_lines], seed)
     if not {*names} <= {*parts}:
@@ -211,6 +224,7 @@ def hold_out(
         )
     with atomic_directory(directory) as folder:
         np.save(folder / _PARTS, parts)
+        write_json(folder / _ORIGIN, origin)
         for part, name in names.items():
             for side in _SIDES:
                 lines = read_lines(getattr(corpus, side))

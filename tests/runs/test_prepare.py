@@ -64,6 +64,12 @@ def test_variants_are_trained_on_and_not_validated_on(prepare, tmp_path):
     again, lines = prepare(*HELD_OUT, "data.variants=1")
     assert again.train_corpus.checksum == varied.train_corpus.checksum
     assert not any("variants" in line for line in lines)
+    # Not those of another text.
+    path = texts / "train.en"
+    first, rest = path.read_text().split("\n", 1)
+    path.write_text(f"{first} more\n{rest}")
+    changed, lines = prepare(*HELD_OUT, "data.variants=1")
+    assert changed.train_corpus.checksum != varied.train_corpus.checksum
     # Things to copy are no reason for other pieces.
     content = [data.source_vocabulary.model for data in (plain, varied)]
     assert content[0] == content[1]

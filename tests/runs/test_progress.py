@@ -5,6 +5,7 @@ import math
 import os
 import shutil
 import time
+import types
 
 import keras
 import numpy as np
@@ -219,6 +220,15 @@ def test_average_does_not_depend_on_the_clock(run, monkeypatch):
     assert found == [["step-00000004", "step-00000006"]] * 2
     # One more, to resume from.
     assert run.names()[-1] == "stop-00000007" and len(run.names()) == 3
+
+
+@pytest.mark.parametrize(("step", "kind"), [(4, "step"), (5, "stop")])
+def test_stop_leaves_the_checkpoints_of_a_run_that_goes_on(run, step, kind):
+    progress = run.start(save_every=2, validate_every=100)
+    progress.step = step - 1
+    progress.signals = types.SimpleNamespace(received=15, leave=lambda: None)
+    progress.on_train_batch_end(0, {"loss": 1.0})
+    assert run.names() == [f"{kind}-{step:08}"]
 
 
 def test_last_checkpoint_is_kept_when_the_disk_is_full(run, monkeypatch):

@@ -105,6 +105,14 @@ def test_parts_have_their_lines_and_line_numbers(corpus, tmp_path):
         assert list(text) == [pairs[number - 1] for number in numbers]
     train, validation = held_out.line_numbers
     assert (len(train), len(validation), held_out.num_left_out) == (37, 3, 0)
+    # Made once, unless the text has changed.
+    (tmp_path / "held_out" / "train.source").touch()
+    again = hold_out(whole, 3, 7, tmp_path / "held_out")
+    assert list(again.train) == list(held_out.train)
+    changed = corpus([(f"fr {n}", f"de {n}") for n in range(1, 41)])
+    again = hold_out(changed, 3, 7, tmp_path / "held_out")
+    assert {*again.train, *again.validation} == {*changed}
+    whole = corpus(40)
     other = hold_out(whole, 3, 8, tmp_path / "other")
     assert {*other.line_numbers[1]} != {*validation}
 
