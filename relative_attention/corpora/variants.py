@@ -42,6 +42,7 @@ from relative_attention.text.form import UNSPACED
 from relative_attention.text.form import UNSPACED_LETTERS
 from relative_attention.text.form import clean_text
 from relative_attention.text.form import is_of_spaced_word
+from relative_attention.text.placeholders import without_signs
 
 # A line has no more variants on average.
 MOST_VARIANTS = 4
@@ -488,8 +489,9 @@ class _Writer:
         """Yields each pair of lines and its variants."""
         for source, target in corpus:
             pair = clean_text(source), clean_text(target)
-            # As they were given: files of lines stay aligned and comparable.
-            yield source, target
+            # As they were given, as files of lines stay comparable; but a stray
+            # control character is no sign.
+            yield without_signs(source), without_signs(target)
             if not all(pair):
                 continue
             count = int(self._share)
