@@ -236,12 +236,14 @@ class ExactSteps(keras.Model if TYPE_CHECKING else object):  # type: ignore[misc
         kwargs = self._shared_by_devices(kwargs)
         x = kwargs.pop("x")
         if _are_batches(x):
+            self._check_start(x)
             steps = kwargs.get("steps_per_epoch") or len(x)
             x = train_data(x, steps * kwargs.get("initial_epoch", 0))
             # They are shuffled already.
             kwargs.update(steps_per_epoch=steps, shuffle=False)
         validation = kwargs.get("validation_data")
         if _are_batches(validation):
+            self._check_start(validation)
             kwargs["validation_data"] = evaluation_data(validation)
         return super().fit(x, **kwargs)
 
@@ -268,10 +270,22 @@ class ExactSteps(keras.Model if TYPE_CHECKING else object):  # type: ignore[misc
         """
         kwargs = _by_name(keras.Model.evaluate, x, *args, **kwargs)
         if _are_batches(x):
+            self._check_start(x)
             kwargs["x"] = evaluation_data(x)
         else:
             kwargs = self._shared_by_devices(kwargs)
         return super().evaluate(**kwargs)
+
+    def _check_start(self, batches: Any) -> None:
+        """Refuses batches whose decoder inputs have another start."""
+        own = getattr(self, "start_token_id", None)
+        received = getattr(batches, "start_token_id", own)
+        if own is not None and received != own:
+            raise ValueError(
+                f"Batches for this model need `start_token_id={own}`, with "
+                "which it translates. Received batches with "
+                f"start_token_id={received}."
+            )
 
     def _shared_by_devices(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         """Returns arguments of `fit` whose arrays JAX' devices can share."""
