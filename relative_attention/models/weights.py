@@ -161,10 +161,19 @@ def _merge(layer: "keras.layers.Layer", weights: dict[str, Tensor]) -> None:
     """Replaces a layer's kernel and adapters by the adapted kernel."""
     own = {variable.name: weight_name(variable) for variable in layer.variables}
     for name in [name for name in own if name.startswith("lora_")]:
-        del weights[own[name]]
         # `lora_kernel_a` and `lora_kernel_b` adapt `kernel`.
         adapted = name.removeprefix("lora_").rsplit("_", 1)[0]
-        weights[own[adapted]] = getattr(layer, adapted)
+        if name.endswith("_a"):
+            # Not the layer's own sum, which is in the dtype of its results.
+            factors = (
+                weights[own[f"lora_{adapted}_{end}"]].value for end in "ab"
+            )
+            product = keras.ops.matmul(*factors)
+            scale = layer.lora_alpha / layer.lora_rank
+            kernel = weights[own[adapted]].value
+            weights[own[adapted]] = kernel + scale * product
+    for name in [name for name in own if name.startswith("lora_")]:
+        del weights[own[name]]
 
 
 def check_finite(arrays: Mapping[str, Tensor], dtype: str = "float32") -> None:

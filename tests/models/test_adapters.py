@@ -8,6 +8,7 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.models.adapters import lora_variables
+from relative_attention.models.weights import stored_weights
 from tests.models.conftest import build
 
 IDS = np.array([[5, 6, 7, 20, 1], [9, 8, 1, 0, 0]])
@@ -90,6 +91,17 @@ def test_int8_logits_match_the_dequantized_weights(
     np.testing.assert_allclose(
         logits, logits_of(plain_of(model)), rtol=1e-5, atol=1e-4
     )
+
+
+def test_adapters_are_merged_in_float32():
+    model = adapt(build(dtype="mixed_bfloat16"))
+    merged = stored_weights(model, "float32")
+    expected = {path_of(w): np.array(w) for w in plain_of(model).weights}
+    assert merged.keys() == expected.keys()
+    for name, array in merged.items():
+        np.testing.assert_allclose(
+            array, expected[name], rtol=1e-6, atol=1e-6, err_msg=name
+        )
 
 
 # === int8 ===
