@@ -197,6 +197,16 @@ class Relative(RelationTables):
 
     def distance_tables(
         self, layer: keras.layers.Layer
+    ) -> tuple[Tensor | None, Tensor | None] | None:
+        return None if self._is_overridden() else self._tables(layer)
+
+    def _is_overridden(self) -> bool:
+        """Returns whether a subclass adds something else."""
+        own = type(self)
+        return (own.logits, own.context) != (Relative.logits, Relative.context)
+
+    def _tables(
+        self, layer: keras.layers.Layer
     ) -> tuple[Tensor | None, Tensor | None]:
         return layer.key_relation_embeddings, layer.value_relation_embeddings
 
@@ -208,7 +218,7 @@ class Relative(RelationTables):
         key_positions: Tensor,
     ) -> Tensor | None:
         """Computes the second term of eq. 5, as tensor2tensor does."""
-        table, _ = self.distance_tables(layer)
+        table, _ = self._tables(layer)
         return self._edges(query, table, query_positions, key_positions)
 
     def context(
@@ -219,7 +229,7 @@ class Relative(RelationTables):
         key_positions: Tensor,
     ) -> Tensor | None:
         """Computes the second term of eq. 3, as tensor2tensor does."""
-        _, table = self.distance_tables(layer)
+        _, table = self._tables(layer)
         return self._edges(
             scores, table, query_positions, key_positions, transpose=False
         )
@@ -255,7 +265,9 @@ class Relative(RelationTables):
         num_positions: int | Tensor,
     ) -> Tensor | None:
         """Computes `logits` of the last query, for its last `K` keys only."""
-        table, _ = self.distance_tables(layer)
+        if self._is_overridden():
+            return super().step_logits(layer, query, position, num_positions)
+        table, _ = self._tables(layer)
         if table is None or not self.max_relative_position:
             return None
         _, rows = self._past(table, query.dtype)
@@ -269,7 +281,9 @@ class Relative(RelationTables):
         num_positions: int | Tensor,
     ) -> Tensor | None:
         """Computes `context` of the last query, from its last `K` keys."""
-        _, table = self.distance_tables(layer)
+        if self._is_overridden():
+            return super().step_context(layer, scores, position, num_positions)
+        _, table = self._tables(layer)
         if table is None:
             return None
         farthest, rows = self._past(table, scores.dtype)
@@ -344,11 +358,11 @@ class RelativeGlobal(Relative):
             return keras.initializers.RandomNormal(stddev=layer.key_dim**-0.5)
         return super().make_initializer(layer)
 
-    def distance_tables(
+    def _tables(
         self, layer: keras.layers.Layer
     ) -> tuple[Tensor | None, Tensor | None]:
         """Returns tables of `2M + 1` rows; missing distances are zero."""
-        key_table, value_table = super().distance_tables(layer)
+        key_table, value_table = super()._tables(layer)
         num_future = 1 if layer.bidirectional else self.max_relative_position
 
         def padded(table: Tensor | None) -> Tensor | None:

@@ -93,6 +93,40 @@ def test_steps_of_beams_are_causal_passes_over_their_histories(
             assert cache.recent_value.shape == (B, N, 0, H_V)
 
 
+@pytest.mark.parametrize(
+    "base", [ra.positions.Relative, ra.positions.RelativeGlobal]
+)
+@pytest.mark.parametrize("term", ["logits", "context"])
+def test_own_terms_of_a_subclass_count_on_every_path(
+    rng, build_layer, base, term
+):
+    def changed(self, layer, x, queries, keys):
+        found = getattr(base, term)(self, layer, x, queries, keys)
+        return None if found is None else -3.0 * found
+
+    encoding = type("Own", (base,), {term: changed})(
+        2, use_value_relations=True
+    )
+    layer = build_layer(encoding, bidirectional=False)
+    inputs = normal(rng, B, T, D)
+    expected, _ = layer(
+        inputs, use_causal_mask=True, return_attention_scores=True
+    )
+    plain = base(2, use_value_relations=True)
+    layer.position_encoding = plain
+    assert np.abs(layer(inputs, use_causal_mask=True) - expected).max() > 0.01
+    layer.position_encoding = encoding
+    for implementation in ("auto", "recompute", "transpose"):
+        layer.implementation = implementation
+        assert_same(layer(inputs, use_causal_mask=True), expected)
+    cache = layer.start_cache(B)
+    for position in range(T):
+        outputs, cache = layer.decode_step(
+            inputs[:, None, position], cache, position
+        )
+        assert_same(outputs[:, 0], np.array(expected)[:, position])
+
+
 @ENCODINGS
 @pytest.mark.parametrize(
     "dtype, bound", [("float16", 0.004), ("bfloat16", 0.03)]
