@@ -120,8 +120,16 @@ class _ShapesOfLayer:
         self.value_dim = config.value_dim or config.head_dim
         self.shapes: dict[str, Shape] = {}
 
-    def add_weight(self, name: str, shape: Shape, **arguments: Any) -> None:
+    def add_weight(
+        self, shape: Shape, *arguments: Any, name: str = "", **others: Any
+    ) -> None:
         """Notes a shape, where a layer would make a weight."""
+        if not name:
+            raise InputError(
+                "A position encoding must give each weight a `name`, by which "
+                "files know it. Received: add_weight(shape="
+                f"{tuple(shape)}) without a name."
+            )
         self.shapes[name] = tuple(shape)
 
 

@@ -24,10 +24,16 @@ class LogBias(ra.positions.PositionEncoding):
     def __init__(self, scale=1.0):
         self.scale = scale
 
+    def build(self, layer, bidirectional):
+        layer.slopes = layer.add_weight(
+            name="slopes", shape=(layer.num_heads, 1, 1), initializer="ones"
+        )
+
     def logits(self, layer, query, query_positions, key_positions):
         distance = key_positions[None, :] - query_positions[:, None]
         distance = ops.cast(ops.abs(distance), query.dtype)
-        return -self.scale * ops.log(1 + distance)[None, None]
+        slopes = ops.cast(self.scale * layer.slopes, query.dtype)
+        return -slopes[None] * ops.log(1 + distance)
 
     def get_config(self):
         return {"scale": self.scale}
@@ -76,6 +82,14 @@ def test_model_is_loaded_with_its_module(module):
     encoding = model.encoder_blocks[0].self_attention.position_encoding
     assert encoding.scale == 2
     np.testing.assert_array_equal(model(inputs), expected)
+
+
+def test_weight_without_a_name_is_refused(module):
+    path = module / f"{NAME}.py"
+    path.write_text(MODULE.replace('name="slopes", ', ""))
+    importlib.import_module(NAME)
+    with pytest.raises(ra.InputError, match="must give each weight a `name`"):
+        make_translator(position_encoding=ENCODING)
 
 
 @pytest.fixture
