@@ -270,6 +270,7 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
         logits = content_logits = plain_product(query, key, transpose=True)
         by_position = encoding.logits(self, query, where, where)
         if by_position is not None:
+            by_position = ops.cast(by_position, logits.dtype)
             logits = content_logits + by_position
         # Eq. 2: alpha_ij = softmax_j(e_ij)
         scores = masked_softmax(logits, mask)  # (B, N, T, S)

@@ -151,6 +151,7 @@ class TransformerBlock(TracedLayer):
             layer_norm = LayerNormalization(
                 epsilon=self.layer_norm_epsilon,
                 dtype=self.dtype_policy,
+                trainable=self.trainable,
                 name=f"{name}_norm",
             )
             layer_norm.build((None, None, inputs_shape[-1]))

@@ -187,7 +187,7 @@ def cached_attention(
         # The same for all beams that wrote a position.
         if num_beams > 1:
             by_position = ops.repeat(by_position, num_beams, axis=-1)
-        logits = logits + by_position
+        logits = logits + ops.cast(by_position, logits.dtype)
     scores = step_scores(logits, mask)
     context = cache.context(scores)
     of_positions = encoding.step_context(

@@ -101,12 +101,17 @@ class SublayerMaker(keras.layers.Layer):
                 raise
 
     def _sublayer_arguments(self, name: str) -> dict[str, Any]:
-        """Returns the arguments of a sublayer that tell its dtypes.
+        """Returns the arguments of a sublayer that it shares with the layer.
 
         Args:
             name: string. The name of the sublayer.
         """
-        arguments = {"name": name, "dtype": self.dtype_policy}
+        arguments = {
+            "name": name,
+            "dtype": self.dtype_policy,
+            # Of a layer that is frozen before it is built, as in a file.
+            "trainable": self.trainable,
+        }
         deserialize = keras.saving.deserialize_keras_object
         for key, value in self._quantized_layers.get(name, {}).items():
             arguments[key] = deserialize(value)

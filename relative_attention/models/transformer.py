@@ -33,6 +33,7 @@ from relative_attention.models import adapters
 from relative_attention.models.config import TransformerConfig
 from relative_attention.models.config import saved_fields
 from relative_attention.models.presets import find_preset
+from relative_attention.models.weight_shapes import weight_shapes
 from relative_attention.models.weights import load_weights
 from relative_attention.ops.backend import static_shape
 from relative_attention.ops.cross_entropy import TokenScores
@@ -43,6 +44,14 @@ from relative_attention.training import MaskedCrossEntropy
 from relative_attention.training import TrainableModel
 
 _INPUTS = ("source_token_ids", "target_token_ids")
+
+
+def _given(training: bool | None) -> dict[str, bool]:
+    """Returns the argument, unless it is that of the layer around.
+
+    Keras takes an explicit `None` for a call that is no training.
+    """
+    return {} if training is None else {"training": training}
 
 
 def decoder_inputs(labels: Tensor, start_token_id: int = 0) -> Tensor:
@@ -170,6 +179,8 @@ class Transformer(TrainableModel):
         self.build()
 
     def build(self, input_shape: Any = None) -> None:
+        # Files know weights by their names, which an encoding must give.
+        dict(weight_shapes(self.config))
         shape = (None, None, self.config.hidden_dim)
         # An embedding that is shared is listed once.
         for layer in self.layers:
@@ -185,6 +196,9 @@ class Transformer(TrainableModel):
                 initializer="zeros",
             )
         self.built = True
+        if not self.trainable:
+            # Of its layers, too, which are new.
+            self.trainable = False
 
     # === Equations ===
 
@@ -214,14 +228,11 @@ class Transformer(TrainableModel):
         source_token_ids = inputs["source_token_ids"]
         if encoder_outputs is None:
             encoder_outputs = self.encode(source_token_ids, training=training)
+        options = _given(training)
         source_mask = padding_mask(source_token_ids)
-        hidden = self._embed_target(
-            inputs["target_token_ids"], training=training
-        )
+        hidden = self._embed_target(inputs["target_token_ids"], **options)
         for block in self.decoder_blocks:
-            hidden = block(
-                hidden, encoder_outputs, source_mask, training=training
-            )
+            hidden = block(hidden, encoder_outputs, source_mask, **options)
         if self.decoder_norm is not None:
             hidden = self.decoder_norm(hidden)
         return hidden
@@ -261,9 +272,10 @@ class Transformer(TrainableModel):
         """
         _check_token_ids("source_token_ids", source_token_ids)
         mask = ops.expand_dims(padding_mask(source_token_ids), 1)
-        hidden = self._embed_source(source_token_ids, training=training)
+        options = _given(training)
+        hidden = self._embed_source(source_token_ids, **options)
         for block in self.encoder_blocks:
-            hidden = block(hidden, mask, training=training)
+            hidden = block(hidden, mask, **options)
         if self.encoder_norm is not None:
             hidden = self.encoder_norm(hidden)
         return hidden
@@ -312,13 +324,13 @@ class Transformer(TrainableModel):
         _check_inputs(inputs)
         source_mask = padding_mask(inputs["source_token_ids"])
         found: dict[str, list] = {"encoder": [], "decoder": [], "cross": []}
-        source = self._embed_source(inputs["source_token_ids"])
+        source = self._embed_source(inputs["source_token_ids"], training=False)
         for block in self.encoder_blocks:
             source, of_source = compute(block, source, source_mask[:, None, :])
             found["encoder"].append(of_source)
         if self.encoder_norm is not None:
             source = self.encoder_norm(source)
-        hidden = self._embed_target(inputs["target_token_ids"])
+        hidden = self._embed_target(inputs["target_token_ids"], training=False)
         for block in self.decoder_blocks:
             hidden, of_target, across = compute(
                 block, hidden, source, source_mask
@@ -329,15 +341,11 @@ class Transformer(TrainableModel):
 
     # tensor2tensor's order: scaled embedding, target space, positions.
 
-    def _embed_source(
-        self, token_ids: Tensor, training: bool | None = None
-    ) -> Tensor:
+    def _embed_source(self, token_ids: Tensor, **options: bool) -> Tensor:
         hidden = self.source_embedding(token_ids)
         if self.target_space_embedding is not None:
             hidden = self.target_space_embedding(hidden)
-        return self._add_positions(
-            self.encoder_positions, hidden, training=training
-        )
+        return self._add_positions(self.encoder_positions, hidden, **options)
 
     def _embed_target(self, token_ids: Tensor, **options: Any) -> Tensor:
         hidden = self.target_embedding(token_ids)
@@ -348,12 +356,12 @@ class Transformer(TrainableModel):
         positions: keras.layers.Layer | None,
         hidden: Tensor,
         start_position: int | Tensor = 0,
-        training: bool | None = None,
+        **options: bool,
     ) -> Tensor:
         if positions is not None:
             first = start_position + self.config.first_position
             hidden = positions(hidden, start_position=first)
-        return self.embedding_dropout(hidden, training=training)
+        return self.embedding_dropout(hidden, **options)
 
     # === Decoding, a position at a time ===
 
@@ -368,7 +376,7 @@ class Transformer(TrainableModel):
             what `TransformerDecoderBlock.start_cache` returns. Sentences are
             the first axis of every tensor.
         """
-        encoder_outputs = self.encode(source_token_ids)
+        encoder_outputs = self.encode(source_token_ids, training=False)
         return {
             "source_padding_mask": padding_mask(source_token_ids),
             "blocks": [
@@ -403,7 +411,9 @@ class Transformer(TrainableModel):
         """
         # All `M` tokens are at one position: embedded as rows of length 1.
         hidden = self._embed_target(
-            ops.reshape(token_ids, (-1, 1)), start_position=position
+            ops.reshape(token_ids, (-1, 1)),
+            start_position=position,
+            training=False,
         )
         hidden = ops.reshape(
             hidden, (*static_shape(token_ids), self.config.hidden_dim)

@@ -200,6 +200,10 @@ def test_layer_is_saved_and_trained(name, rng, tmp_path):
             if weight.trainable:
                 assert (old != np.array(weight)).any(), weight.path
 
+    layer.trainable = False
+    for same in copies_of(model, tmp_path):
+        assert not same.trainable_variables
+
 
 QUANTIZED = [
     ("TokenEmbedding", "int8"),

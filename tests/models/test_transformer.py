@@ -11,6 +11,7 @@ from relative_attention.models import Transformer
 from relative_attention.models.transformer import decoder_inputs
 from relative_attention.training import MaskedCrossEntropy
 from tests.models.test_position_encodings import FIELDS
+from tests.small_models import corpus_of
 
 V, N = 23, 3
 COMPILED = pytest.mark.only_on(
@@ -275,3 +276,39 @@ def test_decoder_inputs_are_labels_after_the_start(convert, labels, inputs):
     assert isinstance(found, type(labels))
     assert keras.backend.standardize_dtype(found.dtype) == "int32"
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(found), inputs)
+
+
+def test_methods_train_as_the_model_around_them(build_model):
+    class Around(keras.Model):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+            self.dropout = keras.layers.Dropout(0.5)
+
+        def call(self, inputs):
+            encoded = self.inner.encode(inputs["source_token_ids"])
+            decoded = self.inner.decoder_outputs(inputs)
+            return encoded, decoded, self.dropout(decoded)
+
+    ids = np.array([[5, 6, 7, 20, 1]])
+    inputs = {"source_token_ids": ids, "target_token_ids": ids}
+    around = Around(build_model(dropout=0.5))
+    for plain, trained in zip(around(inputs), around(inputs, training=True)):
+        assert np.abs(np.array(plain) - np.array(trained)).max() > 0.01
+    assert (np.array(trained) == 0).any()
+
+
+def test_batches_with_another_start_are_refused(build_model):
+    model = build_model(start_token_id=2)
+    model.compile()
+    own, others = (
+        ra.TokenBatches(corpus_of([3, 2]), 16, start_token_id=start)
+        for start in (2, 0)
+    )
+    for call in (
+        lambda: model.fit(others),
+        lambda: model.fit(own, validation_data=others),
+        lambda: model.evaluate(others),
+    ):
+        with pytest.raises(ValueError, match="need `start_token_id=2`"):
+            call()
