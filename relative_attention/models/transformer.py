@@ -197,8 +197,8 @@ class Transformer(TrainableModel):
             )
         self.built = True
         if not self.trainable:
-            # Of its layers, too, which are new.
-            self.trainable = False
+            for layer in self.layers:
+                layer.trainable = False
 
     # === Equations ===
 

@@ -159,6 +159,8 @@ def stored_weights(model: "keras.Model", dtype: str) -> dict[str, np.ndarray]:
 
 def _merge(layer: "keras.layers.Layer", weights: dict[str, Tensor]) -> None:
     """Replaces a layer's kernel and adapters by the adapted kernel."""
+    import keras
+
     own = {variable.name: weight_name(variable) for variable in layer.variables}
     for name in [name for name in own if name.startswith("lora_")]:
         # `lora_kernel_a` and `lora_kernel_b` adapt `kernel`.

@@ -255,7 +255,7 @@ class RunProgress(keras.callbacks.Callback):
                 self.model.stop_training = True
             return
         every = self.training.save_every
-        is_due = bool(every) and self.step % every == 0
+        is_due = every is not None and self.step % every == 0
         # Before a save that is due, as a stop saves as well.
         self._stop_if_told(logs, "step" if is_due else "stop")
         if is_due:

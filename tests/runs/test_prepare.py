@@ -53,7 +53,7 @@ def damage(path):
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 
 
-def test_variants_are_trained_on_and_not_validated_on(prepare, tmp_path):
+def test_variants_are_trained_on_and_not_validated_on(prepare, texts, tmp_path):
     plain, _ = prepare(*HELD_OUT)
     shutil.rmtree(tmp_path / "run")
     varied, lines = prepare(*HELD_OUT, "data.variants=1")
