@@ -227,13 +227,13 @@ class Translator:
         if max_length is not None:
             self.max_length = checked_at_least("max_length", max_length, 0)
         self.min_length = checked_at_least("min_length", min_length, 0)
+        settings = DecodingSection(**decoding)
         if vocabulary.end_id != END_ID:
             raise InputError(
                 f"`vocabulary` must have `end_id` {END_ID}, which ends each "
                 f"translation. Received: {vocabulary.end_id}. A "
                 "`TokenVocabulary` of a target is made with `end=True`."
             )
-        settings = DecodingSection(**decoding)
         self.num_beams = settings.num_beams
         self.length_penalty = settings.length_penalty
         self.max_extra_length = settings.max_extra_length

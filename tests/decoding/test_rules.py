@@ -377,8 +377,8 @@ def test_turkish_capitals_keep_their_dots():
     (found,) = translator.translate(["SIK DİL"])
     assert searched(translator) == ["Sık dil"]
     assert found == "KIS LİD"
-    translator.translate(["İYİ GÜNLER"])
-    assert searched(translator)[-1] == "İyi günler"
+    translator.translate(["İKNA OL"])
+    assert searched(translator)[-1] == "İkna ol"
 
 
 # === Placeholders ===
