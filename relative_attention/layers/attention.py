@@ -544,7 +544,7 @@ class SelfAttention(MultiHeadLayer):
     ) -> tuple[Tensor, AttentionTerms]:
         """Computes the outputs, and the terms that they are the sum of.
 
-        Dropout is off.
+        Dropout is off. The Keras mask of `inputs` is not used.
 
         Args:
             inputs, attention_mask, use_causal_mask: as of a call.
@@ -1101,7 +1101,7 @@ class CrossAttention(MultiHeadLayer):
         """Computes the outputs, and the terms that they are the sum of.
 
         Source and target have no distance, so all terms are content. Dropout is
-        off.
+        off. The Keras mask of `encoder_outputs` is not used.
 
         Args:
             inputs, encoder_outputs, padding_mask: as of a call.

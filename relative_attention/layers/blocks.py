@@ -251,6 +251,8 @@ class TransformerEncoderBlock(TransformerBlock):
     ) -> tuple[Tensor, AttentionTerms]:
         """Computes the outputs, and attention as the terms of its sums.
 
+        Keras' masks are not used.
+
         Args:
             inputs: float tensor `(B, T, D)`.
             attention_mask: as of a call.
@@ -359,6 +361,8 @@ class TransformerDecoderBlock(TransformerBlock):
         source_padding_mask: Tensor | None = None,
     ) -> tuple[Tensor, AttentionTerms, AttentionTerms]:
         """Computes the outputs, and attention as the terms of its sums.
+
+        Keras' masks are not used.
 
         Args:
             inputs, encoder_outputs, source_padding_mask: as of a call.

@@ -214,7 +214,7 @@ class RelationAwareSelfAttention(OneEncodingAttention):
     ) -> tuple[Tensor, AttentionTerms]:
         """Computes the outputs, and the terms that they are the sum of.
 
-        Dropout is off.
+        Dropout is off. The Keras mask of `inputs` is not used.
 
         Args:
             inputs, relations, attention_mask, use_causal_mask: as of a call.
