@@ -57,9 +57,10 @@ def measure(options: argparse.Namespace) -> list[Row]:
         )
         for name, own_cores in zip(_ENGINES, (cores[:share], cores[-share:]))
     }
+    # If one fails, the other is ended before its thread is waited for.
     with (
-        running_engines(commands, folder, {}) as engines,
         concurrent.futures.ThreadPoolExecutor() as pool,
+        running_engines(commands, folder, {}) as engines,
     ):
         figures = dict(
             zip(engines, pool.map(Engine.take_turn, engines.values()))
