@@ -79,9 +79,9 @@ def is_in_capitals(text: str, language: str | None, encode: Encode) -> bool:
         return False
     if len(words) > 1:
         return True
-    if len(_WORDS.findall(text)) > 1:
+    word, *others = _WORDS.findall(text)
+    if others:
         return False
-    word = _WORDS.findall(text)[0]
     plain = lower(word, language)
     rows = encode([word, plain, capitalized(plain, language)])
     return len(rows[0]) > 1 and 1 in map(len, rows[1:])

@@ -141,7 +141,8 @@ _FIELD = re.compile(
     r"(?![A-Za-z])"
 )
 # Before a term that begins a sentence: tags, and marks but for those of ends.
-_BEFORE_TERM = re.compile(rf"(?:{_TAG.pattern}|[^\w.!?\u2026:\n])+$")
+# Atomic, as a comment is also a run of marks.
+_BEFORE_TERM = re.compile(rf"(?>{_TAG.pattern}|[^\w.!?\u2026:\n])++$")
 _MOST_BEFORE_TERM = 100
 _CURRENCY = "[$\u00a3\u00a5\u20ac]"
 # Dates, times, versions and numbers of telephones; and what is left of numbers,

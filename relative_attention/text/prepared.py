@@ -237,14 +237,12 @@ def text_after(sentence: Sentence, translation: str, is_last: bool) -> str:
 
     Only some languages have blanks between sentences.
     """
-    was_unspaced, is_unspaced = (
-        bool(_UNSPACED_END.match(text[-1:]) or UNSPACED.match(text[-1:]))
-        for text in (
-            sentence.after or sentence.text,
-            sentence.after or translation,
-        )
-    )
     blank = sentence.blank
-    if was_unspaced != is_unspaced and "\n" not in blank and not is_last:
-        blank = "" if is_unspaced else " "
+    if not (sentence.after or is_last or "\n" in blank):
+        was_unspaced, is_unspaced = (
+            bool(_UNSPACED_END.match(text[-1:]) or UNSPACED.match(text[-1:]))
+            for text in (sentence.text, translation)
+        )
+        if was_unspaced != is_unspaced:
+            blank = "" if is_unspaced else " "
     return sentence.after + blank
