@@ -74,8 +74,8 @@ class TokenCorpus:
         num_too_long: int. Pairs left out because a line had too many tokens.
         sign_ids: pair of tuples, the ids of the signs in the source and the
             target; empty if no line has signs.
-        source_end_id: int, the `end_id` of the source's vocabulary. It is that
-            of padding if a model reads no ends, as in OpenNMT-tf.
+        source_end_id: int, the `end_id` of the source's vocabulary. A model
+            that reads no ends, as in OpenNMT-tf, has the id of padding.
     """
 
     source_ids: np.ndarray

@@ -195,7 +195,7 @@ class Translator:
         InputError: if an expression of `keep` is invalid, a term is empty,
             `keep` or `glossary` is given without `placeholders`, or
             `placeholders` is set and a vocabulary has no signs: it must be a
-            `Vocabulary` with bytes.
+            `Vocabulary` with bytes. Or if `end_id` of `vocabulary` is not 1.
         TypeError: if there is no such setting.
 
     Example:

@@ -47,9 +47,9 @@ _INPUTS = ("source_token_ids", "target_token_ids")
 
 
 def _given(training: bool | None) -> dict[str, bool]:
-    """Returns the argument, unless it is that of the layer around.
+    """Returns the argument if it was given.
 
-    Keras takes an explicit `None` for a call that is no training.
+    Keras takes an explicit `None` for inference, even in a model that trains.
     """
     return {} if training is None else {"training": training}
 

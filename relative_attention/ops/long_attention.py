@@ -368,7 +368,7 @@ def long_relative_attention(
     ]
     margins = (0, 0)
     if tables:
-        # The rows below are those of the distances -(K - 1) to K, or to 0.
+        # The rows below are for the distances -(K - 1) to K, or to 0.
         limit = tables[0].shape[-2] // 2
         margins = (limit - 1, 0 if is_causal else limit)
     farthest = [table[..., :1, :] for table in tables]

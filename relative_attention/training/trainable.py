@@ -228,8 +228,8 @@ class ExactSteps(keras.Model if TYPE_CHECKING else object):  # type: ignore[misc
 
         Raises:
             ValueError: if there is a `class_weight`, which Keras would apply
-                to whole rows; or if several devices of JAX cannot share a
-                batch equally.
+                to whole rows; if several devices of JAX cannot share a batch
+                equally; or if batches have another `start_token_id`.
         """
         kwargs = _by_name(keras.Model.fit, x, *args, **kwargs)
         _check_class_weight(kwargs.get("class_weight"))
