@@ -136,7 +136,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(
     stopped = on_jax("--told-to-stop-at=4", *train)
     assert stopped.returncode != 0
     checkpoints = output / "checkpoints"
-    assert (checkpoints / "stop-00000004").is_dir()
+    assert (checkpoints / "step-00000004").is_dir()
     resumed = on_jax("train", "--resume", output)
     assert resumed.returncode == 0, resumed.stderr
     assert_same_run(output, whole)
