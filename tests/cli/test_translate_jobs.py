@@ -19,7 +19,7 @@ TEXT = "\n".join([*LINES, ""]).encode()
 def quick(translator, monkeypatch):
     """Commands find the model loaded, and translate two lines at a time."""
 
-    def load(directory, engine=None, **settings):
+    def load(directory, engine=None, checkpoint=None, **settings):
         return ra.Translator(**{**vars(translator), **settings})
 
     monkeypatch.setattr("relative_attention.saving.load_translator", load)
@@ -222,6 +222,19 @@ def test_job_is_resumed_when_model_and_text_were_moved(
         "--batch-tokens", 64, model=copy_of(model, output), source=moved
     )
     assert result == (0, "", "Resuming after 4 lines.\n")
+
+
+def test_job_from_a_checkpoint_is_resumed_from_that_one_alone(
+    interrupted, translate, trained
+):
+    interrupted("--checkpoint", 8, model=trained)
+    for options in (["--checkpoint", 12], []):
+        check_refused(translate(*options, model=trained), "another model")
+    assert translate("--checkpoint", 8, model=trained) == (
+        0,
+        "",
+        "Resuming after 4 lines.\n",
+    )
 
 
 COMMAND = """
