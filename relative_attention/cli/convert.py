@@ -133,7 +133,12 @@ def add_export(subparsers: command.Subparsers) -> None:
         nargs="+",
         sort=_sort_export_words,
     )
-    parser.text("--format", required=True, choices=tuple(_OPTIONS_OF))
+    parser.text(
+        "--format",
+        "what the folder is for",
+        required=True,
+        choices=tuple(_OPTIONS_OF),
+    )
     command.add_decoding_options(parser)
     parser.integer(
         "--nbest N",

@@ -34,8 +34,8 @@ def add_score(subparsers: command.Subparsers) -> None:
         "--target test.de > scores.tsv",
     )
     command.add_models(parser)
-    parser.text("--source FILE", required=True)
-    parser.text("--target FILE", required=True)
+    parser.text("--source FILE", "the text, line by line", required=True)
+    parser.text("--target FILE", "its translation, line by line", required=True)
     parser.text(
         "--output FILE",
         "one line per pair; both numbers include the end of sentence "

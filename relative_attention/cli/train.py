@@ -147,7 +147,7 @@ def _add_pairs(kinds: command.Subparsers) -> None:
         "FILE",
         "pairs in .tsv or .txt (columns with tabs), .csv or .tmx; or two "
         "texts, line by line. Each may be compressed (.gz, .bz2, .xz) or in an "
-        "archive: archive.zip/FILE, or archive.zip if it has one",
+        "archive: archive.zip/FILE, or archive.zip if it holds a single file",
         nargs="+",
     )
     parser.text("--output DIR", "a new folder for the texts", required=True)
@@ -184,7 +184,7 @@ def _add_pairs(kinds: command.Subparsers) -> None:
             f"--{part} N",
             f"{meaning} pairs, a tenth of all pairs at most (default: 2000)",
         )
-    parser.integer("--seed N", "another one chooses others (default: 1)")
+    parser.integer("--seed N", "seed of the split (default: 1)")
     parser.text(
         "--split-as MODEL",
         "hold out the pairs that a bundled model held out, such as "

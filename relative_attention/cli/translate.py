@@ -84,7 +84,7 @@ def add_translate(subparsers: command.Subparsers) -> None:
         "--split-sentences",
         "translate the sentences of a line one by one, and join the "
         "translations (default: where the model's folder has the language of "
-        "the source, without --nbest, --prefix and --alignments)",
+        "the source, without --nbest, --prefix, --alignments and --sample)",
     )
     command.add_terms(parser)
     parser.flag(

@@ -651,12 +651,22 @@ class Translator:
         """Draws translations at random, see `relative_attention.sample`.
 
         Args:
-            temperature, top_k, top_p, seed: see `relative_attention.sample`.
-            sentences, num_results, target_prefixes: see `search`; here
-                `num_results` has no limit.
-            return_attention, report, return_alignment: see `search`.
+            sentences: see `search`.
+            num_results: see `search`; here it has no limit.
+            temperature: see `relative_attention.sample`.
+            top_k: see `relative_attention.sample`.
+            top_p: see `relative_attention.sample`.
+            seed: see `relative_attention.sample`.
+            target_prefixes: see `search`.
+            return_attention: see `search`.
+            report: see `search`.
+            return_alignment: see `search`.
 
-        Returns, Raises: see `search`.
+        Returns:
+            As `search`.
+
+        Raises:
+            InputError: as `search`.
         """
         # Before Keras is imported, which may be absent beside an engine.
         check_has_steps(self.model)

@@ -12,7 +12,8 @@ from relative_attention.ops.attention import clipped_relative_positions
 from relative_attention.tensor_type import Tensor
 
 _NUM_BUCKETS = 32
-# Distances from here on share the last bucket.
+# From here on the logarithm would be above the last bucket; rounded down, it
+# is there earlier.
 _MAX_DISTANCE = 128
 
 
@@ -21,12 +22,12 @@ class T5Bias(PositionEncoding):
     """Adds a learned number for each range of distances to the logits.
 
     This is T5's bias. Distances fall into 32 buckets: small distances have a
-    bucket each, larger ones share buckets that widen logarithmically, and all
-    from 128 tokens on share the last. In an encoder, half of the buckets are
-    for earlier keys and half for later ones. In a decoder all are for earlier
-    keys, and later ones have the bucket of the query itself. The layer has a
-    table `relative_attention_bias` `(32, N)`; head `n` adds to the logit of
-    query `i` and key `j`
+    bucket each, larger ones share buckets that widen logarithmically, and the
+    last one has all from 91 tokens on, in a decoder from 113. In an encoder,
+    half of the buckets are for earlier keys and half for later ones. In a
+    decoder all are for earlier keys, and later ones have the bucket of the
+    query itself. The layer has a table `relative_attention_bias` `(32, N)`;
+    head `n` adds to the logit of query `i` and key `j`
 
         table[bucket(j - i), n]
 
