@@ -168,7 +168,10 @@ def _without_title_case(text: str, words: list[str], encode: Encode) -> str:
     return _WORDS.sub(
         lambda word: (
             word[0].lower()
-            if not next(is_first, False) and word[0] in plain
+            if not next(is_first, False)
+            and word[0] in plain
+            # After "Mr." and the like stands a name.
+            and not text[: word.start()].endswith(". ")
             else word[0]
         ),
         text,

@@ -104,27 +104,37 @@ _ENDS = (
     "ppt|pptx|py|rar|rb|rs|rtf|sh|sql|svg|tar|tex|tif|toml|ts|tsv|txt|wav|webp|"
     "xls|xlsx|xml|yaml|yml|zip"
 )
-_TAG = re.compile(r"<!--.{0,2000}?-->|</?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>")
+# A value in quotation marks may have ">".
+_TAG = re.compile(
+    r"<!--.{0,2000}?-->|</?[A-Za-z][\w:.-]*"
+    r"(?:\s(?>[^<>=]+|=\"[^\"<]*\"|='[^'<]*'|=)*)?/?>"
+)
 _ENTITY = re.compile(r"&(?:[A-Za-z]\w{1,31}|#\d{1,7}|#x[\dA-Fa-f]{1,6});")
 # Of lists: "[x]", "(a)", and "a)" before an item; ":-)".
 _ITEM = re.compile(
     rf"\[[ xX]\]|\({_IN_WORD}\)|(?m:^){_IN_WORD}\)"
     r"|(?<!\S)[:;]-?[()](?![^\s.,!?])"
 )
-# Of Markdown: code, and the address of a link.
-_CODE_SPAN = re.compile(rf"``[^`]+``|(?<!{_IN_WORD})`[^`]+`")
+# Of Markdown: code, and the address of a link. In "`so' and `so'" no code ends
+# before the second word.
+_CODE_SPAN = re.compile(rf"``[^`]+``|(?<!{_IN_WORD})`[^`]+`(?!{_IN_WORD}{{2}})")
 # Some people type these marks for an apostrophe, as in "don`t".
 _APOSTROPHE = re.compile(
     rf"({_CODE_SPAN.pattern})|(?<=[^\W\d_{UNSPACED_LETTERS}])[`\u00b4]"
     rf"(?=[^\W\d_{UNSPACED_LETTERS}])"
 )
 _LINK_END = re.compile(r"\]\([^\s()]+\)")
+_PHONE = re.compile(rf"{_START}\+\d[\d ()/.-]{{4,}}\d{_END}")
+_BYTE = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
+_IP = re.compile(rf"(?<![\w.])(?:{_BYTE}\.){{3}}{_BYTE}(?::\d+)?(?!\.?\w)")
 _ADDRESS = re.compile(
-    # E-mail; any scheme; a host or a file; paths; names after "@" and "#".
+    # E-mail; any scheme; a host or a file, but not "B.C."; paths; names after
+    # "@" and "#".
     rf"(?<![{_LATIN}.%+_-])(?:[{_LATIN}.%+_-]+@[{_LATIN}-]+(?:\.[{_LATIN}-]+)+"
     r"|(?:[A-Za-z][A-Za-z\d+.-]*://|(?i:www)\.|mailto:)"
     rf"[^\s<>\"|{_ADDRESS_END}]*[{_LATIN}/_-]"
-    rf"|[{_LATIN}_-]+(?:\.[{_LATIN}_-]+)*\.(?:{_ENDS}|{_ENDS.upper()})"
+    rf"|(?![^\W\d_](?:\.[^\W\d_])+{_END})(?:[{_LATIN}_.-]+/){{0,16}}"
+    rf"[{_LATIN}_-]+(?:\.[{_LATIN}_-]+)*\.(?:{_ENDS}|{_ENDS.upper()})"
     rf"(?![{_LATIN}_])"
     rf"(?:[:/?#]{_IN_ADDRESS}*(?<=[{_LATIN}/_]))?"
     rf"|[A-Za-z]:\\[^\s<>\"|?*{_ADDRESS_END}]*[\w\\]"
@@ -133,11 +143,12 @@ _ADDRESS = re.compile(
 )
 _NAMED_FIELD = re.compile(
     r"\{\{[^{}]*\}\}|\$\{[^{}]*\}|\{[^\W\d][\w.:!-]*\}|%\([^()\s]+\)[#0 +-]*\d*"
-    rf"(?:\.\d+)?[A-Za-z]|%[{_LATIN}_]+%|\$[A-Za-z_][{_LATIN}_]*"
+    rf"(?:\.\d+)?[A-Za-z]|%[{_LATIN}_]{{2,}}%(?![%A-Za-z])"
+    rf"|\$[A-Za-z_][{_LATIN}_]*"
     r"|%\d+\$[A-Za-z@]|\{\d[\w.:]*\}|__\w+?__|\\[nrt](?![A-Za-z])"
 )
 _FIELD = re.compile(
-    r"\{\}|%[+#0-]*(?:\d+|\*)?(?:\.\d+)?(?:l{0,2}[diouxX]|[sfFeEgGcrap@])"
+    r"\{\}|%%|%[+#0-]*(?:\d+|\*)?(?:\.\d+)?(?:l{0,2}[diouxX]|[sfFeEgGcrap@])"
     r"(?![A-Za-z])"
 )
 # Before a term that begins a sentence: tags, and marks but for those of ends.
@@ -145,12 +156,11 @@ _FIELD = re.compile(
 _BEFORE_TERM = re.compile(rf"(?>{_TAG.pattern}|[^\w.!?\u2026:\n])++$")
 _MOST_BEFORE_TERM = 100
 _CURRENCY = "[$\u00a3\u00a5\u20ac]"
-# Dates, times, versions and numbers of telephones; and what is left of numbers,
-# but for those of one and two digits, which models know as words. Models may
-# leave out a minus.
+# Dates, times and versions; and what is left of numbers, but for those of one
+# and two digits, which models know as words. Models may leave out a minus.
 _DIGITS = re.compile(
     rf"(?:(?:{_MINUS})?{_NUMBER_START}(?<![_.])"
-    r"(?:\+\d[\d ()/.-]{4,}\d|\d+(?:[.,:/\u2013-]\d+)+|\d{3,})"
+    r"(?:\d+(?:[.,:/\u2013-]\d+)+|\d{3,})"
     rf"|{_MINUS}\d\d?){_NUMBER_END}"
 )
 # Letters and digits mixed, but not "21st", "5km" or "20-year-old". The bounds
@@ -180,25 +190,31 @@ _EMOJI_JOINERS = "\u200d\ufe0e\ufe0f\u20e3"
 # Marks that are neither punctuation of sentences nor symbols of Unicode.
 _KEPT_MARKS = "#&*/@\\_\u00a7\u2022"
 _BRACKET = re.compile(r"[()\[\]{}]")
+_ENDS_IN_ORDINAL = re.compile(r"(?<!\d)\d{1,3}$")
 # What closes, with no blank before it, and what opens, with none after it.
 _CLOSING = re.compile(r"^(?:</[A-Za-z][^<>]*>|[)\]}])")
 _OPENING = re.compile(r"(?:<[A-Za-z][^<>]*(?<!/)>|[(\[{])$")
 
 
 def _amounts(group: str, decimal: str) -> re.Pattern[str]:
-    """Returns a pattern of numbers with separators, and of sums of money."""
+    """Returns a pattern of numbers with separators, and of sums of money.
+
+    As "1,500", "10,000-20,000", "2.5GB" and "US$ 50".
+    """
     group = " " if group.isspace() else re.escape(group)
     decimal = re.escape(decimal)
-    number = (
-        rf"\d{{1,3}}(?:{group}\d{{2,3}})*{group}\d{{3}}(?:{decimal}\d+)?"
-        rf"|\d+{decimal}\d+"
+    one = (
+        rf"(?:[1-9]\d{{0,2}}(?:{group}\d{{2,3}})*{group}\d{{3}}"
+        rf"(?:{decimal}\d+)?|\d+{decimal}\d+)"
     )
-    start = rf"(?:{_MINUS})?{_NUMBER_START}(?<![_.,:/])(?<!\w-)"
+    number = rf"(?:(?:{one}|\d+)[-\u2013])?{one}"
+    start = rf"(?:{_MINUS})?{_NUMBER_START}(?<![_.,:/])(?<!\w-)(?<!\d{group})"
     end = rf"(?!{decimal}?\d|{group}\d|[:/-]\d)(?![ 多余]?{_FACTOR})"
     return re.compile(
-        rf"{start}{_CURRENCY} ?(?:{number}|\d+){end}"
+        rf"{start}[A-Z]{{0,3}}{_CURRENCY} ?(?:{number}|\d+){end}"
         rf"|{start}(?:(?:{number}|\d+){end} ?{_CURRENCY}"
-        rf"|(?:{number}){end}{_END})"
+        # Not "3.30pm".
+        rf"|{number}{end}(?:(?!st|nd|rd|th|[ap]m)[A-Za-z\u00b5]{{1,3}})?{_END})"
     )
 
 
@@ -264,9 +280,11 @@ class Placeholders:
         self._amounts = _amounts(*symbols)
 
     def with_signs(self, text: str) -> tuple[str, list[Thing]]:
-        """Returns a text with `SIGNS[0]` for every thing, and the things.
+        """Returns a text with a sign for every thing, and the things.
 
-        The signs are `numbered` later, when sentences are known.
+        It is `SIGNS[1]` for what ends in an ordinal's number, so that no
+        sentence is ended there, and else `SIGNS[0]`. The signs are `numbered`
+        later, when sentences are known.
 
         Args:
             text: string, a clean text, maybe with line ends.
@@ -281,7 +299,8 @@ class Placeholders:
             after = read[found.end : found.end + 1]
             last = before[-1:] or ("" if end == 0 else SIGNS[0])
             glued = [is_of_spaced_word(char) for char in (last, after)]
-            parts += [before, " " * glued[0], SIGNS[0], " " * glued[1]]
+            sign = SIGNS[bool(_ENDS_IN_ORDINAL.search(found.text))]
+            parts += [before, " " * glued[0], sign, " " * glued[1]]
             # Another language may have blanks outside brackets, not inside.
             for side, char, mark in ((0, last, _CLOSING), (1, after, _OPENING)):
                 if UNSPACED.match(char) and mark.search(found.text):
@@ -445,6 +464,8 @@ _KINDS = (
     (_ADDRESS, True, ""),
     (_NAMED_FIELD, True, ""),
     (_FIELD, True, "field"),
+    (_PHONE, True, ""),
+    (_IP, True, ""),
     (_UNIT, True, ""),
     (_ITEM, False, ""),
     (_DASH, False, ""),
@@ -503,6 +524,11 @@ def numbered(text: str) -> str:
     """Returns a text with its signs numbered, from the first."""
     signs = itertools.cycle(SIGNS)
     return _SIGN.sub(lambda _: next(signs), text)
+
+
+def num_signs(text: str) -> int:
+    """Returns how many signs a text has."""
+    return len(_SIGN.findall(text))
 
 
 def without_signs(text: str) -> str:
@@ -642,6 +668,7 @@ def without_outer(
         else ""
     )
     inner = parts[first : last + 1]
+    signs = [*_SIGN.findall(text)[first:last], ""]
     start, end = inner[0], inner[-1]
     if first:
         blank = start[: len(start) - len(start.lstrip())]
@@ -652,4 +679,5 @@ def without_outer(
         blank = end[len(end.rstrip()) :]
         after = ("" if things[last].is_glued_before else blank) + after
         inner[-1] = end.rstrip()
-    return before, SIGNS[0].join(inner), after, things[first:last]
+    whole = "".join(part + sign for part, sign in zip(inner, signs))
+    return before, whole, after, things[first:last]

@@ -21,6 +21,7 @@ from relative_attention.text.placeholders import Placeholders
 from relative_attention.text.placeholders import Thing
 from relative_attention.text.placeholders import has_all_signs
 from relative_attention.text.placeholders import joined
+from relative_attention.text.placeholders import num_signs
 from relative_attention.text.placeholders import numbered
 from relative_attention.text.placeholders import with_things
 from relative_attention.text.placeholders import without_outer
@@ -220,7 +221,7 @@ def _with_blanks_of(part: str, translation: str) -> str:
 
 def _things_of(text: str, remaining: Iterator[Thing]) -> list[Thing]:
     """Returns the next things, one for each sign of a text."""
-    return list(itertools.islice(remaining, text.count(SIGNS[0])))
+    return list(itertools.islice(remaining, num_signs(text)))
 
 
 def line_of(sentences: Sequence[Sentence], texts: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from relative_attention.text.form import SIGNS
 from relative_attention.text.form import clean_lines
 
 # `sentencex` takes quadratic time where sentences have no blanks between them,
@@ -37,6 +38,8 @@ _WITH_ORDINALS = set(
     "bs cs da de et fi fo hr hu is lb lt lv nb nn no pl sk sl sr tr".split()
 )
 _ROMAN = "[IVX]+"
+# Or what stands for a number, see `Placeholders.with_signs`.
+_DIGIT = rf"[\d{SIGNS[1]}]"
 # No abbreviation, ordinal or number of an item is longer.
 _LONGEST_END = 40
 # The number of an item in a list, alone before it.
@@ -49,8 +52,8 @@ _CONTINUED = re.compile(r"-\w|[\u00aa\u00ba\u300d\u300f]")
 _CONTINUED_AFTER = [
     (re.compile(end), re.compile(beginning))
     for end, beginning in (
-        (r"\d [ap]\. ?m\.$", r"[^\W\d_A-Z]"),
-        (r"\d [ad]\.$", r"C\."),
+        (rf"{_DIGIT} [ap]\. ?m\.$", r"[^\W\d_A-Z]"),
+        (rf"{_DIGIT} [ad]\.$", r"C\."),
         (
             "[\u300d\u300f]$",
             "[\u304c\u3063\u3067\u3068\u306b\u306e\u306f\u3082\u3092]",
@@ -134,7 +137,7 @@ def _continues(language: str) -> re.Pattern[str]:
     if language == "fr":
         ends.append(r"\bJ\.(?:-C\.)?$")
     if language in _WITH_ORDINALS:
-        ends.append(rf"(?:^|\W)(?:\d{{1,4}}|{_ROMAN})\.$")
+        ends.append(rf"(?:^|\W)(?:{_DIGIT}{{1,4}}|{_ROMAN})\.$")
     return re.compile(rf"^{_ITEM.pattern}$|{'|'.join(ends)}")
 
 

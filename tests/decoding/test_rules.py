@@ -279,7 +279,7 @@ def with_names():
     encode = translator.vocabulary.encode
     num_pieces = {"zug": 2, "tom": 2, "Da": 2, "da": 3, "Kids": 2}
     num_pieces |= {"KIDS": 3, "ANNA": 3, "anna": 2, "NASA": 2, "nasa": 2}
-    num_pieces |= {"Nasa": 2, "US": 2}
+    num_pieces |= {"Nasa": 2, "US": 2, "mr": 2}
     translator.vocabulary.encode = lambda lines: [
         row * num_pieces.get(line, 1) for line, row in zip(lines, encode(lines))
     ]
@@ -300,6 +300,7 @@ def test_words_that_usually_begin_with_a_capital_keep_it(with_names):
         # Two pieces of two letters, as of a script it has not seen.
         ("da is here.", "da is here."),
         ("Tell Tom To Go!", "Tell Tom to go!"),
+        ("Dear Mr. Brown, Go!", "Dear Mr. Brown, go!"),
     ],
 )
 def test_names_keep_their_capital(with_names, text, found):
@@ -398,6 +399,12 @@ KEPT = [
     ("Open my.map.pdf now", "Open [1] now", "nepO my.map.pdf won"),
     ("It is AB-1234 here", "It is [1] here", "tI si AB-1234 ereh"),
     ("Type `ls a` now", "Type [1] now", "epyT `ls a` won"),
+    ("Open src/a/app.py now", "Open [1] now", "nepO src/a/app.py won"),
+    (
+        "Call +49 (0)30 1234-5678 now",
+        "Call [1] now",
+        "llaC +49 (0)30 1234-5678 won",
+    ),
     # Words that look like these.
     (
         "It is 5km to the 21st",
@@ -406,18 +413,34 @@ KEPT = [
     ),
     ("a 20-year-old dog", "a 20-year-old dog", "a dlo-raey-02 god"),
     ("So good.night and I go", "So good.night and I go", None),
+    ("In 44 B.C. and so on", "In 44 B.C. and so on", "nI 44 .C.B dna os no"),
+    (
+        "He said `so' and `no' to me",
+        "He said [1] so' and [2] no' to me",
+        "eH dias `'os dna `'on ot em",
+    ),
     # Tags, entities, fields.
     ("The <b>dog</b> is", "The [1] dog [2] is", "ehT <b>god</b> si"),
+    (
+        'Go <a title="a > b">on</a> now',
+        "Go [1] on [2] now",
+        'oG <a title="a > b">no</a> won',
+    ),
     ("Salt &amp; bread", "Salt [1] bread", "tlaS &amp; daerb"),
     ("Dear {name}, go", "Dear [1], go", "raeD ,{name} og"),
     ("Take {{ it }} or %(n)d", "Take [1] or [2]", "ekaT {{ it }} ro %(n)d"),
     ("Take %s or %d.", "Take [1] or [2].", "ekaT %s ro .%d"),
+    ("Take %s%d or 5%% now", "Take [1] or 5 [2] now", "ekaT %s%d ro 5%% won"),
     ("It is 20 % so far", "It is 20 [1] so far", "tI si 02 % os raf"),
     # Numbers, with the separators of the target.
     ("Of 1,234,567.5 men", "Of [1] men", "fO 1.234.567,5 nem"),
     ("It is -1,234.5 now", "It is [1] now", "tI si -1.234,5 won"),
     ("It is -5 or -300 now", "It is [1] or [2] now", "tI si -5 ro -300 won"),
     ("It is 5-10 now", "It is [1] now", None),
+    ("Of 1,000-2,000.5 men", "Of [1] men", "fO 1.000-2.000,5 nem"),
+    ("At 1,500km or 2.5GB go", "At [1] or [2] go", "tA 1.500km ro 2,5GB og"),
+    ("At 3.30pm I go", "At 3.30pm I go", "tA mp03.3 I og"),
+    ("It is US$1.50 now", "It is [1] now", "tI si US$1,50 won"),
     ("It is $1,000.50 now", "It is [1] now", "tI si $1.000,50 won"),
     ("On 12/05/2024 at 10:30 go", "On [1] at [2] go", None),
     ("I saw 12 cats", "I saw 12 cats", "I was 21 stac"),
@@ -482,6 +505,29 @@ def test_signs_stand_in_place_of_what_stays():
     ]
     n_best = translator.translate(typed, num_results=1)
     assert n_best == [[one] for one in found]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "found"),
+    [
+        ("fr", "a 12 345,6 e 0 800 123 456", "a 12.345,6 e 0 800 123 456"),
+        ("de", "a 12.345,6 e 192.168.178.100", "a 12.345,6 e 192.168.178.100"),
+    ],
+)
+def test_numbers_that_are_no_amounts_stay_as_they_are(language, text, found):
+    assert with_rules(source_language=language).translate([text]) == [found]
+
+
+def test_ordinals_end_no_sentence_where_a_sign_is_in_their_place():
+    translator = with_rules(source_language="de")
+    translator.translate(
+        ['Bis zum 31.12. Zeit. Es war 1990. Da kam "100. Tag ist gut."']
+    )
+    assert sorted(shown(searched(translator))) == [
+        "Bis zum [1]. Zeit.",
+        'Da kam "[1]. Tag ist gut."',
+        "Es war [1].",
+    ]
 
 
 # Without blanks, things stand among letters. Numbers may be wide.
@@ -673,6 +719,12 @@ def test_terms_of_the_glossary_and_what_to_keep():
 def test_invalid_terms_are_refused(settings, message):
     with pytest.raises(ra.InputError, match=message):
         with_rules(**settings)
+    # Set later.
+    translator = with_rules()
+    for name, value in settings.items():
+        setattr(translator, name, value)
+    with pytest.raises(ra.InputError, match=message):
+        translator.translate(["a"])
 
 
 def test_placeholders_need_vocabularies_with_signs():
