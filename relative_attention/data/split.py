@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Sequence
@@ -123,6 +124,7 @@ def _sentence_key(sentence: str) -> bytes:
     """Returns eight bytes, equal for sentences with the same letters."""
     if not sentence or sentence.isspace():
         return _NO_SENTENCE.to_bytes(8, "little")
+    sentence = unicodedata.normalize("NFC", sentence)
     # What has no letter is compared as it is.
     letters = _find_others.sub("", sentence.lower()) or sentence.strip()
     return _hash(letters, 8)

@@ -25,6 +25,7 @@ import numpy as np
 
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
+from relative_attention.files import atomic_file
 from relative_attention.files import delete_directory
 from relative_attention.files import read_json_object
 from relative_attention.models.weights import load_arrays
@@ -43,12 +44,15 @@ def save_checkpoint(
 ) -> None:
     """Writes weights, optimizer and random generators into a folder.
 
-    `state` is for JSON. A whole checkpoint that is there already is kept.
+    `state` is for JSON. Of a whole checkpoint that is there already, the arrays
+    are kept.
     """
+    directory = pathlib.Path(directory)
     # A run that is stopped or killed around a validation reaches the same step
     # twice. The folder is not replaced: a kill could then leave no checkpoint.
     with contextlib.suppress(InputError):
-        _read_state(pathlib.Path(directory), (_WEIGHTS, _OTHERS))
+        _read_state(directory, (_WEIGHTS, _OTHERS))
+        _write_state(directory, state)
         return
     with atomic_directory(directory) as folder:
         save_weights(model.weights, folder / _WEIGHTS)
@@ -59,16 +63,20 @@ def save_checkpoint(
             },
             folder / _OTHERS,
         )
-        checksums = {
-            name: _checksum(folder / name) for name in (_WEIGHTS, _OTHERS)
-        }
-        content = {
-            "checksums": checksums,
-            # Without it, a changed step or record would go unnoticed.
-            "state_checksum": _state_checksum(state),
-            "state": state,
-        }
-        (folder / _STATE).write_text(json.dumps(content))
+        _write_state(folder, state)
+
+
+def _write_state(directory: pathlib.Path, state: dict[str, Any]) -> None:
+    content = {
+        "checksums": {
+            name: _checksum(directory / name) for name in (_WEIGHTS, _OTHERS)
+        },
+        # Without it, a changed step or record would go unnoticed.
+        "state_checksum": _state_checksum(state),
+        "state": state,
+    }
+    with atomic_file(directory / _STATE) as file:
+        file.write(json.dumps(content).encode())
 
 
 def load_checkpoint(model: keras.Model, directory: str | pathlib.Path) -> Any:

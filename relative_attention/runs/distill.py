@@ -39,6 +39,7 @@ from relative_attention.runs.report import Report
 from relative_attention.runs.report import print_error
 from relative_attention.runs.run import train
 from relative_attention.runs.run_directory import claim_run_directory
+from relative_attention.runs.run_directory import has_trained
 from relative_attention.runs.run_directory import is_run
 from relative_attention.runs.run_directory import recorded_files
 from relative_attention.runs.run_directory import write_record
@@ -209,14 +210,14 @@ def _plan(
         overwrite,
     )
     texts = inputs.files
-    run = output if resume else None
+    run = output if resume and has_trained(output) else None
     student = with_values_of_start(student, inputs.initial_weights, run, report)
     student = with_values_for_corpus(student, inputs, run, report)
     check_joining(student, vocabularies[0])
     check_signs(student, vocabularies[0])
     # `find_inputs` has refused a recipe without them.
     corpus = ParallelCorpus(cast(str, texts.source), cast(str, texts.target))
-    known = recorded_files(output) if resume else {}
+    known = recorded_files(output, data_directory) if resume else {}
     others = {
         name.text: known.get(name.text)
         or find_file(name.text, recipe.data, data_directory)

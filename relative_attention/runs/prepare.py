@@ -91,7 +91,7 @@ def find_inputs(
     """
     # Only for its error: a language that it does not know is refused here.
     moses_tokenizer(recipe.data.target_language)
-    known = recorded_files(output) if resume else {}
+    known = recorded_files(output, data_directory) if resume else {}
     files = find_corpus(recipe.data, data_directory, known)
     texts = _texts(files)
     for name, corpus in texts.items():
@@ -384,8 +384,15 @@ def _vocabularies(
 ) -> tuple[AnyVocabulary, AnyVocabulary]:
     """Returns source and target vocabulary, as files of the run."""
     found = find_vocabularies(recipe, directory)
-    # A resumed run must have the same ids.
-    if found is not None:
+    # A resumed run must have the same ids. Before it has trained, a file or the
+    # text may have changed.
+    if found is not None and (
+        has_trained(directory)
+        or (
+            given is None
+            and TokenCorpus.is_made_of(corpus, directory / "cache" / "train")
+        )
+    ):
         return found
     if given is None and recipe.vocabulary.joint:
         joint = _learn(recipe, itertools.chain.from_iterable(corpus), report)

@@ -132,7 +132,7 @@ class RunProgress(keras.callbacks.Callback):
         A damaged one is reported and renamed, and the previous one is tried.
 
         Raises:
-            InputError: if there are checkpoints and none can be used, or they
+            InputError: if none of a run that has trained can be used, or they
                 are of a run with other batches.
         """
         if self.cluster.is_chief:
@@ -161,6 +161,13 @@ class RunProgress(keras.callbacks.Callback):
                 f"No checkpoint of {self.directory} can be used. The last: "
                 f"{next(iter(damaged.values()))} Start again with "
                 "`--overwrite`, or elsewhere."
+            )
+        if (self.directory / "history.json").is_file():
+            raise InputError(
+                f"The run in {self.directory} has trained, and no checkpoint "
+                "is left to resume from. Put one back, or train on from its "
+                f"weights in another `--output`: add `training.start_from="
+                f"{self.directory}`."
             )
 
     def _resume_from(self, state: dict[str, Any]) -> None:

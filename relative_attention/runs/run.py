@@ -59,6 +59,7 @@ from relative_attention.runs.report import say_nothing
 from relative_attention.runs.report import write_results
 from relative_attention.runs.run_directory import check_resume
 from relative_attention.runs.run_directory import claim_run_directory
+from relative_attention.runs.run_directory import has_trained
 from relative_attention.runs.run_directory import is_run
 from relative_attention.runs.run_directory import record_run
 from relative_attention.runs.start_from import InitialWeights
@@ -78,6 +79,8 @@ from relative_attention.zoo import recipe_languages
 
 # Source rows that are not longer than `decoding.trained_source_length`.
 _SHARE_OF_ROWS = 0.999
+# The finished model, by whether there are weights to average.
+_MEAN_OR_BEST = ("the best by validation", "their mean")
 
 
 def train(
@@ -136,7 +139,8 @@ def train(
     lock = lock_directory(output, cluster.is_chief, report)
     with cluster.explain_lost_machine(), lock:
         with cluster.chief_first():
-            before = output if resume else None
+            # A run that has not trained yet has nothing to keep.
+            before = output if resume and has_trained(output) else None
             recipe = with_values_of_start(
                 recipe, inputs.initial_weights, before, report
             )
@@ -163,6 +167,7 @@ def train(
                 if cluster.is_chief:
                     # Not before: the folder would keep a refused recipe.
                     record_run(output, recipe, inputs.paths)
+                    save_config(run.config, run.decoding(), output)
                 run.fit()
         with cluster.chief_first():
             if cluster.is_chief:
@@ -215,8 +220,6 @@ class TrainingRun:
         self.model = self._make_model(num_parts, self.total_steps)
         # Now, as the model's size is known and nothing is trained yet.
         self._check_disk_space()
-        if self.cluster.is_chief:
-            save_config(self.config, self._decoding(), self.output)
         self.report(
             f"model: {self.model.count_params():,} parameters; "
             f"{steps_per_pass:,} updates per epoch, of "
@@ -262,6 +265,23 @@ class TrainingRun:
         )
         # After initial weights, which a checkpoint replaces.
         self.progress.restore(self.model)
+        self._report_moved_end()
+
+    def _report_moved_end(self) -> None:
+        """Says if a resumed run now decays to another end than before."""
+        training = self.recipe.training
+        if training.schedule != "cosine" or not self.progress.step:
+            return
+        before = training_length(
+            Recipe.load(self.output / "recipe.yaml").training,
+            len(self.train_batches),
+            say_nothing,
+        )
+        if before != self.total_steps:
+            self.report(
+                f"the learning rate now falls to 0 at update "
+                f"{self.total_steps:,}, and not at {before:,}"
+            )
 
     def fit(self) -> None:
         """Trains to the end."""
@@ -321,17 +341,24 @@ class TrainingRun:
         """Returns the weights to average for the finished model, if any."""
         training, progress = self.recipe.training, self.progress
         if training.average_last:
-            return progress.checkpoints.regular()[-training.average_last :]
+            paths = progress.checkpoints.regular()[-training.average_last :]
+            if len(paths) < training.average_last:
+                self.report(
+                    f"only {len(paths)} of the {training.average_last} "
+                    "checkpoints of `training.average_last` are there: the "
+                    f"finished model is {_MEAN_OR_BEST[bool(paths)]}"
+                )
+            return paths
         paths = progress.last_passes(progress.step)
         if training.average_epochs > len(paths):
             self.report(
                 f"only {len(paths)} of the {training.average_epochs} passes of "
                 "`training.average_epochs` came to an end: the finished model "
-                f"is {'their mean' if paths else 'the best by validation'}"
+                f"is {_MEAN_OR_BEST[bool(paths)]}"
             )
         return paths
 
-    def _decoding(self) -> DecodingSection:
+    def decoding(self) -> DecodingSection:
         """Returns the recipe's settings, with what its text says."""
         decoding = self.recipe.decoding
         length = decoding.trained_source_length
@@ -403,6 +430,9 @@ class TrainingRun:
         if reason := progress.reason_to_train_no_more():
             self.report(f"no update is left to train: {reason}")
         while progress.step < self.total_steps and not progress.is_over():
+            if self.cluster.is_chief:
+                # Scores of a run that was finished before it went on.
+                (self.output / "results.json").unlink(missing_ok=True)
             # An epoch of `fit` is a round, which ends with a validation. The
             # first is shorter if the run was stopped between two, and the last
             # may be shorter, too.

@@ -168,12 +168,25 @@ def write_record(directory: pathlib.Path, files: Mapping[str, str]) -> None:
     write_json(directory / RECORD, record)
 
 
-def recorded_files(directory: pathlib.Path) -> dict[str, str]:
-    """Returns the `files` of `write_record` that still exist."""
+def recorded_files(
+    directory: pathlib.Path, data_directory: pathlib.Path | str | None = None
+) -> dict[str, str]:
+    """Returns the `files` of `write_record` that still exist.
+
+    Until the run has trained, those of `data_directory` replace them, but for
+    files that the run itself wrote.
+    """
+    files = _read_record(directory).get("files", {})
+    is_own = data_directory is not None and not has_trained(directory)
     return {
         name: path
-        for name, path in _read_record(directory).get("files", {}).items()
-        if isinstance(path, str) and os.path.exists(path)
+        for name, path in files.items()
+        if isinstance(path, str)
+        and os.path.exists(path)
+        and (
+            not is_own
+            or pathlib.Path(path).is_relative_to(directory.absolute())
+        )
     }
 
 

@@ -108,7 +108,7 @@ class StudyRun:
     def test_corpus(self) -> ParallelCorpus:
         """Returns the test text as found on this machine."""
         # A finished run has recorded where its texts are.
-        known = recorded_files(self.path())
+        known = recorded_files(self.path(), self.data_directory)
         texts = find_corpus(self.recipe.data, self.data_directory, known)
         corpus = ParallelCorpus(str(texts.test_source), str(texts.test_target))
         # A missing or unequal text must fail now, not after hours of training.
@@ -122,7 +122,7 @@ class StudyRun:
         # A run that has all its numbers is returned as it is.
         if not keys:
             return self
-        known = recorded_files(self.path())
+        known = recorded_files(self.path(), self.data_directory)
         texts = find_corpus(self.recipe.data, self.data_directory, known)
         # As the run itself will choose: its record has these numbers.
         chosen = choose_values(self.recipe, count_lines(str(texts.source)))

@@ -37,7 +37,7 @@ _NO_OTHER_END = {
     "training.early_stopping": 0,
 }
 _SAME_IN_ALL = ("training.steps", "training.precision")
-_SAME_IF_COMPARED = ("data.test_source", "data.test_target")
+_SAME_IF_COMPARED = ("data.corpus", "data.test_source", "data.test_target")
 # Values that do not affect the result of a run: paths of texts, output, how it
 # is computed. A record has its own precision and number of updates.
 _NOT_COMPARED = (

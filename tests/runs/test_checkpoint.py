@@ -1,11 +1,22 @@
-"""The mean of checkpoints."""
+"""Checkpoints of a run, and their mean."""
 
+import keras
 import numpy as np
 import pytest
 
 import relative_attention as ra
 from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import save_arrays
+from relative_attention.runs.checkpoint import load_checkpoint
+from relative_attention.runs.checkpoint import save_checkpoint
+
+
+def test_checkpoint_that_is_there_has_the_later_record(tmp_path):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    for records in ([], [{"step": 3}]):
+        save_checkpoint(model, tmp_path / "step", {"history": records})
+    assert load_checkpoint(model, tmp_path / "step")["history"] == records
 
 
 def test_average_equals_tensor2tensors(golden, tmp_path):

@@ -283,13 +283,71 @@ def test_changed_text_is_refused_when_resumed(recipe, corpus, tmp_path):
 def test_what_a_run_records_stays_when_resuming_is_refused(
     quickly, copy, tmp_path, monkeypatch
 ):
-    names = ("recipe.yaml", "run.json")
+    names = ("recipe.yaml", "run.json", "config.json")
     before = [(copy / name).read_text() for name in names]
     monkeypatch.chdir(tmp_path)  # The record says where a run was started.
-    overrides = ("training.batch_tokens=300", "training.steps=8")
+    overrides = ("training.batch_tokens=300", "decoding.num_beams=7")
     with pytest.raises(ra.InputError, match="effective_batch_tokens"):
         quickly(copy, *overrides, resume=True)
     assert [(copy / name).read_text() for name in names] == before
+
+
+def test_run_that_has_trained_is_not_trained_anew(quickly, copy):
+    shutil.rmtree(copy / "checkpoints")
+    before = (copy / MODEL).read_bytes()
+    with pytest.raises(ra.InputError, match="no checkpoint is left"):
+        quickly(copy, "training.steps=6", resume=True)
+    assert (copy / MODEL).read_bytes() == before
+
+
+def test_run_that_has_not_trained_may_have_another_text(
+    recipe, corpus, tmp_path, monkeypatch
+):
+    arguments = recipe, tmp_path / "run"
+    overrides = ("training.warmup_steps=auto", "training.steps=2000")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(training_run.TrainingRun, "prepare", interrupt)
+        train_quickly(*arguments, corpus, *overrides)
+    (vocabulary,) = (tmp_path / "run").glob("vocabulary.*")
+    before = vocabulary.read_bytes()
+    texts = shutil.copytree(corpus, tmp_path / "texts")
+    for name in ("train.en", "train.de"):
+        lines = (texts / name).read_text().splitlines()[:100]
+        (texts / name).write_text("\n".join([*lines, ""]))
+    lines = []
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(training_run.TrainingRun, "prepare", interrupt)
+        train_quickly(
+            *arguments, texts, *overrides, resume="auto", report=lines.append
+        )
+    assert "for 100 pairs: training.warmup_steps=666" in lines
+    assert vocabulary.read_bytes() != before
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def test_scores_are_gone_once_a_finished_run_trains_on(
+    quickly, copy, monkeypatch
+):
+    monkeypatch.setattr(
+        training_run, "monitoring_callbacks", lambda *_, **__: [told_to_stop(1)]
+    )
+    (copy / "results.json").write_text("{}")
+    with pytest.raises(SystemExit):
+        quickly(copy, "training.steps=6", resume=True)
+    assert not (copy / "results.json").exists()
+
+
+def test_another_end_of_a_cosine_is_said(stop, quickly):
+    cosine = ("training.schedule=cosine",)
+    output = stop(1, *cosine)
+    lines = []
+    quickly(
+        output, *cosine, "training.steps=3", resume=True, report=lines.append
+    )
+    assert "the learning rate now falls to 0 at update 3, and not at 4" in lines
 
 
 # === Updates ===
