@@ -396,8 +396,9 @@ class Translator:
             # Without a language, exact text stays exact.
             split_sentences = self.splits_sentences and not is_n_best
         placeholders = None
+        # `keep` and `glossary` may have been set since.
+        self._check_placeholders()
         if self.placeholders:
-            # `_check_placeholders` has refused others.
             vocabularies: set[Any] = {self.source_vocabulary, self.vocabulary}
             placeholders = Placeholders(
                 lambda char: all(one.has_piece(char) for one in vocabularies),

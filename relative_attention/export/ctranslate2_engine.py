@@ -263,7 +263,7 @@ class CTranslate2Model(Searcher):
                 too_long.setdefault(limit, []).append(number)
         for limit, numbers in too_long.items():
             find(numbers, limit)
-        if begun or least:
+        if begun or least or no_repeat_ngram:
             self._score_again(found, sources)
         return _results(found, length_penalty, num_results)
 
@@ -273,7 +273,8 @@ class CTranslate2Model(Searcher):
         """Replaces the scores of a constrained search by log P.
 
         CTranslate2 leaves out the probability of a prefix. It also divides the
-        probability of an end that is too early among the other tokens.
+        probability of what may not follow, such as an end that is too early,
+        among the other tokens.
         """
         places = [
             (number, rank)
@@ -349,11 +350,9 @@ def _results(
             for one in hypotheses
             if one.text_ids != one.token_ids
         ]
-        # Where none has ended, the beams as they are.
-        ranked = sorted(ended, reverse=True) or [
-            (one.log_prob, one.token_ids) for one in hypotheses
-        ]
-        ranked += [(IMPOSSIBLE, [])] * num_results
+        # Where none has ended, the beams without a penalty.
+        ranked = ended or [(one.log_prob, one.token_ids) for one in hypotheses]
+        ranked = sorted(ranked, reverse=True) + [(IMPOSSIBLE, [])] * num_results
         results += ranked[:num_results]
     scores, rows = zip(*results)
     shape = (len(found), num_results)

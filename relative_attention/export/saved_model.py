@@ -85,9 +85,9 @@ def export_saved_model(
         ValueError: if a number or the dtype is out of range.
         TypeError: if `warmup` is a single string.
         InputError: if the vocabulary does not run in a graph, Keras does not
-            run on TensorFlow, the folder is not empty, `tensorflow-serving-api`
-            or `tensorflow-text` is missing, or a weight is not finite or too
-            large for float16.
+            run on TensorFlow, the model computes in half precision, the folder
+            is not empty, `tensorflow-serving-api` or `tensorflow-text` is
+            missing, or a weight is not finite or too large for float16.
     """
     check_has_steps(translator.model)
     num_results = translator.num_beams if num_results is None else num_results
@@ -127,6 +127,14 @@ def _check_arguments(
         raise ValueError(
             f"`dtype` must be one of {_DTYPES}. Received: dtype={dtype!r}."
         )
+    models = getattr(translator.model, "models", [translator.model])
+    for model in models:
+        if model.compute_dtype != "float32":
+            raise InputError(
+                "A SavedModel computes in float32. Received: a model that "
+                f"computes in {model.compute_dtype}. Load it with "
+                '`dtype="float32"`.'
+            )
     if isinstance(warmup, str):
         raise TypeError(
             "`warmup` must be a list of strings. Received a string; pass "

@@ -178,7 +178,8 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
         """Makes a task with a copy of a translator's weights.
 
         Args:
-            translator: `Translator` of one `Transformer`.
+            translator: `Translator` of one `Transformer`. Its `keep` and
+                `glossary` are left out.
             load_weights, dtype, **kwargs: as for `from_preset`.
 
         Raises:
@@ -622,16 +623,23 @@ class TranslationLM(FromPreset, ExactSteps, keras_hub.models.Seq2SeqLM):
         """Generates from ids.
 
         Args:
-            inputs: as for `TranslationBackbone`.
+            inputs: as for `TranslationBackbone`. Ids of the decoder are the
+                beginnings of the translations, which are at most as long as
+                the row behind its start.
             stop_token_ids: not used.
 
         Returns:
             Dict of `"decoder_token_ids"` and `"decoder_padding_mask"`
             `(B, T)`, and `"scores"` `(B,)`.
         """
+        ids = transformer_inputs(inputs)
+        # Behind the start: what is given, and room for the rest.
+        given = ops.convert_to_numpy(ids["target_token_ids"])[:, 1:]
         found = beam_search(
             self.transformer,
-            transformer_inputs(inputs)["source_token_ids"],
+            ids["source_token_ids"],
+            max_length=given.shape[1],
+            target_prefix=given if given.any() else None,
             num_beams=self.num_beams,
             length_penalty=self.length_penalty,
             max_extra_length=self.max_extra_length,

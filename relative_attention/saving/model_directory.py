@@ -82,8 +82,9 @@ def load_translator(
      - With a length penalty, a search ends when more hypotheses have ended
        than there are beams. `beam_search` continues while a beam may still
        score higher. Greedy search finds the same.
-     - With `min_length`, beams are compared as if an end that is too early
-       had no probability. The scores of what is found are the same.
+     - With `min_length` and `no_repeat_ngram`, beams are compared as if what
+       may not follow had no probability. The scores of what is found are the
+       same.
      - The model only searches: `sample`, `score_translations`, attention and
        exports are refused. So are several models, and what
        `export_ctranslate2` cannot express.
@@ -386,7 +387,8 @@ def save_translator(
 
     Args:
         translator: A `Translator`. Its number of beams and other settings are
-            written too, except `batch_tokens`, `min_length` and `max_length`.
+            written too, except `batch_tokens`, `min_length`, `max_length`,
+            `keep` and `glossary`.
         directory: The path of the folder to make.
         dtype: `"float32"` or `"float16"`, the dtype of the stored weights. In
             float16 the folder has half the size, and the weights have 11 bits

@@ -301,7 +301,7 @@ def test_vocabulary_in_python_is_refused(side, translator, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_missing_package_or_backend_is_refused(
+def test_missing_package_dtype_or_backend_is_refused(
     translator, tmp_path, monkeypatch
 ):
     monkeypatch.setitem(sys.modules, "tensorflow_serving", None)
@@ -310,6 +310,10 @@ def test_missing_package_or_backend_is_refused(
     )
     with pytest.raises(ra.InputError, match=r"pip install '\.\[serving\]'"):
         ra.export_saved_model(translator, tmp_path / "new", warmup=["a man"])
+    with monkeypatch.context() as patch:
+        patch.setattr(type(translator.model), "compute_dtype", "bfloat16")
+        with pytest.raises(ra.InputError, match="computes in bfloat16. Load"):
+            ra.export_saved_model(translator, tmp_path / "new")
     monkeypatch.setattr("keras.backend.backend", lambda: "jax")
     with pytest.raises(ra.InputError, match="Set KERAS_BACKEND=tensorflow"):
         ra.export_saved_model(translator, tmp_path / "new")

@@ -114,10 +114,17 @@ def test_max_length_limits_translations(joint):
 def test_ids_are_generated_without_a_preprocessor(joint):
     task = ra.hub.TranslationLM(joint.backbone, num_beams=3)
     ((inputs, _),) = id_batches(make_translator(), len(SOURCES))
-    found = task.generate(kerashub_inputs(inputs))
+    batch = kerashub_inputs(inputs)
+    mask = batch["decoder_padding_mask"]
+    mask[:, 1:] = False
+    found = task.generate(batch)
     texts = joint.preprocessor.generate_postprocess(found)
+    room = mask.shape[1] - 1
     expected = ra.beam_search(
-        task.transformer, inputs["source_token_ids"], 3, 0.6, 50
+        task.transformer,
+        inputs["source_token_ids"],
+        *(3, 0.6, 50),
+        max_length=room,
     )
     np.testing.assert_array_equal(
         found["decoder_token_ids"][:, 1:], expected["token_ids"][:, 0]
@@ -129,6 +136,14 @@ def test_ids_are_generated_without_a_preprocessor(joint):
     vocabulary = joint.preprocessor.tokenizer.vocabulary
     ids = keras.ops.convert_to_numpy(expected["token_ids"])[:, 0]
     assert texts == [t.replace("\n", " ") for t in vocabulary.decode(ids)]
+    # The beginnings that are not masked are kept, and the row is the room.
+    mask[:, 1:3] = True
+    begun = keras.ops.convert_to_numpy(
+        task.generate(batch)["decoder_token_ids"]
+    )
+    given = np.asarray(batch["decoder_token_ids"])[:, :3]
+    np.testing.assert_array_equal(begun[:, :3], given)
+    assert begun.shape[1] <= room + 1
     with pytest.raises(ra.InputError, match="needs a `preprocessor`"):
         task.translator  # noqa: B018
 
