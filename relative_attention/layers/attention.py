@@ -442,7 +442,8 @@ class SelfAttention(MultiHeadLayer):
         mask: The same, by the name that other layers of Keras have.
 
     Returns:
-        Float tensor `(B, T, D)`, or the pair of it and scores `(B, N, T, T)`.
+        Float tensor `(B, T, D)`, with `output_shape` for `D` if it is given,
+        or the pair of it and scores `(B, N, T, T)`.
 
     Raises:
         ValueError: if a size is not positive, the encoding or the
@@ -795,7 +796,8 @@ class RelativeSelfAttention(OneEncodingAttention):
         mask: The same, by the name that other layers of Keras have.
 
     Returns:
-        Float tensor `(B, T, D)`, or the pair of it and scores `(B, N, T, T)`.
+        Float tensor `(B, T, D)`, with `output_shape` for `D` if it is given,
+        or the pair of it and scores `(B, N, T, T)`.
 
     Raises:
         ValueError: if a size is not positive, the clipping distance is
@@ -908,7 +910,8 @@ class RelativeGlobalAttention(OneEncodingAttention):
         mask: The same, by the name that other layers of Keras have.
 
     Returns:
-        Float tensor `(B, T, D)`, or the pair of it and scores `(B, N, T, T)`.
+        Float tensor `(B, T, D)`, with `output_shape` for `D` if it is given,
+        or the pair of it and scores `(B, N, T, T)`.
 
     Raises:
         ValueError: if a size is not positive or `attention_mask` does not
@@ -1006,7 +1009,8 @@ class CrossAttention(MultiHeadLayer):
             `encoder_outputs`, which Keras fills in.
 
     Returns:
-        Float tensor `(B, T, D)`, or the pair of it and scores `(B, N, T, S)`.
+        Float tensor `(B, T, D)`, with `output_shape` for `D` if it is given,
+        or the pair of it and scores `(B, N, T, S)`.
 
     Raises:
         ValueError: if a size is not positive, or `encoder_outputs` or a mask

@@ -27,6 +27,7 @@ from relative_attention.data import TokenVocabulary
 from relative_attention.data import Vocabulary
 from relative_attention.data.lines import read_lines
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
+from relative_attention.data.vocabulary_kinds import is_same_vocabulary
 from relative_attention.errors import InputError
 from relative_attention.evaluation.scores import moses_tokenizer
 from relative_attention.files import delete_directory
@@ -389,8 +390,9 @@ def _vocabularies(
     if found is not None and (
         has_trained(directory)
         or (
-            given is None
-            and TokenCorpus.is_made_of(corpus, directory / "cache" / "train")
+            TokenCorpus.is_made_of(corpus, directory / "cache" / "train")
+            if given is None
+            else all(map(is_same_vocabulary, found, given))
         )
     ):
         return found

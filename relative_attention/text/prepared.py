@@ -122,7 +122,7 @@ class TextRules:
     def prepare(self, line: str) -> list[Sentence]:
         """Returns the sentences of a line, at least one.
 
-        First, things become signs, all of them the same sign. Then the line is
+        First, things become signs, which have no numbers yet. Then the line is
         split, and text in quotation marks is split again. Last, `_prepared`
         changes the case of each sentence, and numbers its signs. Outer marks
         are cut off twice: before quotation marks are cut off, and after that.

@@ -1,6 +1,7 @@
 """The split of pairs by their hashes."""
 
 import random
+import unicodedata
 
 import numpy as np
 import pytest
@@ -15,9 +16,12 @@ from relative_attention.data.split import split_pairs
 def text():
     """Pairs of which many share a sentence, or are the same."""
     draw = random.Random(1803)
-    english = [f"sentence {number}" for number in range(300)]
+    english = [f"idée {number}" for number in range(300)]
     pairs = [(one, f"{one} de") for one in english]
-    pairs += [(f"{one.upper()}!", f"{one} anders") for one in english[:100]]
+    pairs += [
+        (unicodedata.normalize("NFD", f"{one.upper()}!"), f"{one} anders")
+        for one in english[:100]
+    ]
     pairs += [(f"{one} other", f"{one}, DE") for one in english[100:150]]
     pairs += [("yes", f"ja {number}") for number in range(7)]
     pairs += draw.sample(pairs, 40) + [("", ""), (" ", "nothing"), ("no", "")]
@@ -28,7 +32,10 @@ def text():
 def sentences(pairs):
     """What is compared of the sentences of both sides."""
     return [
-        {"".join(filter(str.isalnum, one.lower())) for one in side}
+        {
+            "".join(filter(str.isalnum, unicodedata.normalize("NFC", one)))
+            for one in map(str.lower, side)
+        }
         for side in zip(*pairs)
     ]
 
