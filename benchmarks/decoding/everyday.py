@@ -261,11 +261,13 @@ def _translate_once(
         texts: Iterable[str], glossary: Mapping[str, str] | None = None
     ) -> list[str]:
         texts = list(texts)
-        translator.glossary = dict(glossary or {})
         rules = {name: getattr(translator, name) for name in _RULES}
         off = _RULES if without == "search" else [without] if without else []
         for name in off:
             setattr(translator, name, False)
+        # Without the rule there are no signs for terms.
+        if translator.placeholders:
+            translator.glossary = dict(glossary or {})
         prepared = {
             text: tuple(line)
             for text, line in zip(texts, translator.prepare(texts))
