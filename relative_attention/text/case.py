@@ -124,7 +124,7 @@ def in_usual_case(text: str, language: str | None, encode: Encode) -> str:
     if language in _WITH_CAPITAL_NOUNS or not all(map(str.istitle, words)):
         return text
     if len(words) >= _LEAST_TITLE:
-        return _without_title_case(text, words, encode)
+        return _without_title_case(text, encode)
     if len(words) == 1 == len(_WORDS.findall(text)):
         row, plain = encode([words[0], lower(words[0], language)])
         return lower(text, language) if len(plain) == 1 < len(row) else text
@@ -154,12 +154,13 @@ def _with_usual_capitals(
     return _FREE_WORDS.sub(lambda word: usual[word[0]], text)
 
 
-def _without_title_case(text: str, words: list[str], encode: Encode) -> str:
+def _without_title_case(text: str, encode: Encode) -> str:
     """Returns a text in Title Case with the capitals that its words need.
 
     A word that is one piece in lowercase is no name.
     """
-    first, *others = words
+    # Programs write "Don'T".
+    _, *others = _WORDS.findall(text)
     rows = encode([word.lower() for word in others])
     plain = {
         word for word, row in zip(others, rows) if len(row) == 1 and word != "I"

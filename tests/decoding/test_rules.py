@@ -256,6 +256,7 @@ def test_lines_are_searched_in_usual_case():
             ("Happy New Year!", "Happy new year!", "yppaH wen !raey"),
             ("Go Home", "Go Home", "oG emoH"),
             ("Don't Go Home!", "Don't go home!", "t'noD og !emoh"),
+            ("Don'T Go Home.", "Don't go home.", "t'noD og .emoh"),
             ("The 1st Home", "The 1st Home", "ehT ts1 emoH"),
             ("NOT up-to-date", "NOT up-to-date", "TON etad-ot-pu"),
             # Two sentences.
