@@ -14,6 +14,7 @@ from relative_attention.runs.checkpoint import save_checkpoint
 def test_checkpoint_that_is_there_has_the_later_record(tmp_path):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.compile("adam", "mse")
+    model.optimizer.build(model.trainable_variables)
     for records in ([], [{"step": 3}]):
         save_checkpoint(model, tmp_path / "step", {"history": records})
     assert load_checkpoint(model, tmp_path / "step")["history"] == records
