@@ -385,15 +385,12 @@ def _vocabularies(
 ) -> tuple[AnyVocabulary, AnyVocabulary]:
     """Returns source and target vocabulary, as files of the run."""
     found = find_vocabularies(recipe, directory)
-    # A resumed run must have the same ids. Before it has trained, a file or the
-    # text may have changed.
+    # A resumed run must have the same ids. Before it has trained, a file that
+    # was given may have changed.
     if found is not None and (
-        has_trained(directory)
-        or (
-            TokenCorpus.is_made_of(corpus, directory / "cache" / "train")
-            if given is None
-            else all(map(is_same_vocabulary, found, given))
-        )
+        given is None
+        or has_trained(directory)
+        or all(map(is_same_vocabulary, found, given))
     ):
         return found
     if given is None and recipe.vocabulary.joint:
