@@ -42,6 +42,18 @@ def prepare(recipe, texts, tmp_path):
 HELD_OUT = ("data.validation_source=null", "data.validation_target=null")
 
 
+def test_vocabulary_of_a_run_that_has_not_trained_is_the_file_of_today(
+    prepare, texts
+):
+    before, _ = prepare("vocabulary.model=mine.model")
+    lines = (texts / "train.en").read_text("utf-8").splitlines()
+    (texts / "mine.model").write_bytes(trained_model(lines, vocab_size=110))
+    data, _ = prepare("vocabulary.model=mine.model")
+    sizes = [len(each.source_vocabulary) for each in (before, data)]
+    # The model of the fixture has 120 pieces.
+    assert sizes[0] - sizes[1] == 10
+
+
 # === Texts ===
 
 
