@@ -177,14 +177,14 @@ def recorded_files(
     files that the run itself wrote.
     """
     files = _read_record(directory).get("files", {})
-    is_own = data_directory is not None and not has_trained(directory)
+    may_change = data_directory is not None and not has_trained(directory)
     return {
         name: path
         for name, path in files.items()
         if isinstance(path, str)
         and os.path.exists(path)
         and (
-            not is_own
+            not may_change
             or pathlib.Path(path).is_relative_to(directory.absolute())
         )
     }

@@ -156,8 +156,8 @@ _FIELD = re.compile(
 _BEFORE_TERM = re.compile(rf"(?>{_TAG.pattern}|[^\w.!?\u2026:\n])++$")
 _MOST_BEFORE_TERM = 100
 _CURRENCY = "[$\u00a3\u00a5\u20ac]"
-# Dates, times and versions; and what is left of numbers, but for those of one
-# and two digits, which models know as words. Models may leave out a minus.
+# Dates, times and versions; and all other numbers but those of one and two
+# digits, which models know as words. Models may leave out a minus.
 _DIGITS = re.compile(
     rf"(?:(?:{_MINUS})?{_NUMBER_START}(?<![_.])"
     r"(?:\d+(?:[.,:/\u2013-]\d+)+|\d{3,})"
