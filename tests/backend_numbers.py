@@ -122,7 +122,11 @@ def of_task(rng):
         inputs[f"{side}_token_ids"] = ids
         inputs[f"{side}_padding_mask"] = np.ones_like(ids, bool)
     yield "logits", task(inputs)
-    yield "searched", task.generate(inputs)["decoder_token_ids"]
+    # The first ids begin the translation; the end that follows them does not.
+    begun = {name: value.copy() for name, value in inputs.items()}
+    begun["decoder_token_ids"][:, -1] = 0
+    begun["decoder_padding_mask"][:, -1] = False
+    yield "searched", task.generate(begun)["decoder_token_ids"]
     task.compile(optimizer=keras.optimizers.SGD(0.1))
     labels = rng.integers(2, V, size=(B, S)).astype("int32")
     yield "loss", task.train_on_batch(inputs, labels)[0]
