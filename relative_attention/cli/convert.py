@@ -64,7 +64,10 @@ def add_average(subparsers: command.Subparsers) -> None:
     either.add_argument(
         "--in-place",
         action="store_true",
-        help="replace the run's model.safetensors; best.safetensors is kept",
+        help=(
+            "replace the run's model.safetensors, and delete the results.json "
+            "of the weights before; best.safetensors is kept"
+        ),
     )
 
 

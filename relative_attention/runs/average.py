@@ -45,7 +45,8 @@ def average_run(
             reads, or of a `.safetensors` file with only the weights. Defaults
             to a folder next to the run, `<run>_average_<last>`.
         in_place: Whether to replace the `model.safetensors` of the run
-            instead.
+            instead; its `results.json`, the scores of the weights before, is
+            deleted.
 
     Returns:
         The path that was written.
@@ -69,6 +70,7 @@ def average_run(
         # A run that trains would replace the file at its next validation.
         with lock_directory(run):
             average_checkpoints(checkpoints, weights)
+            (run / "results.json").unlink(missing_ok=True)
         return weights
     if output is None:
         # Resolved, as `.` has no name.

@@ -119,8 +119,11 @@ def _segments(text: str, language: str) -> Iterator[str]:
             language, text[start : start + _WINDOW]
         )
         # The last one may continue, unless it is all there is.
-        if not parts or start + _WINDOW >= len(text):
+        if start + _WINDOW >= len(text):
             parts.append(last)
+        elif not parts:
+            # Too long to be searched whole: cut between words, if it has any.
+            parts.append(last[: last.rfind(" ") + 1] or last)
         yield from parts
         start += sum(map(len, parts))
 

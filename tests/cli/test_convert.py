@@ -66,11 +66,14 @@ def test_average_is_beside_the_run_or_in_place(average, copy):
     beside = copy.with_name("run_average_3")
     status, out, err = average(copy)
     assert (status, out) == (0, f"model: {beside}\n"), err
+    assert (copy / "results.json").is_file()
     status, out, err = average(copy, "--last=3", "--in-place")
     assert (status, out) == (0, f"weights: {copy / 'model.safetensors'}\n")
     for output in (beside, copy):
         assert_is_mean(output / "model.safetensors", copy, [4, 8, 12])
     assert (copy / "best.safetensors").read_bytes() == best
+    # Its scores were those of other weights.
+    assert not (copy / "results.json").exists()
     ra.load_translator(copy)
 
 

@@ -80,3 +80,11 @@ def test_text_is_read_some_characters_at_a_time(monkeypatch):
         *[("I see it.", " ")] * 499,
         ("I see it.", ""),
     ]
+
+
+def test_a_sentence_too_long_to_be_searched_is_cut_between_words():
+    text = " ".join(["anhaltend"] * 500)
+    parts = split_sentences(text, "de")
+    assert len(parts) > 1
+    assert "".join(sentence + blank for sentence, blank in parts) == text
+    assert {*" ".join(part for part, _ in parts).split()} == {"anhaltend"}
