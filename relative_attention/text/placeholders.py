@@ -178,9 +178,10 @@ _UNIT = re.compile(
     rf"|{_START}[^\W\d_{UNSPACED_LETTERS}]{{1,3}}/(?!o)"
     rf"[^\W\d_{UNSPACED_LETTERS}]{_END}"
 )
-# Before an item of a list or what someone says, or without blanks.
+# Before an item of a list or what someone says, or without blanks; and arrows.
 _DASH = re.compile(
     r"(?m:^)[-\u2013\u2014](?= )|(?<=[^\W\d_])[\u2013\u2014](?=[^\W\d_])"
+    r"|[-!<=>]+[<=>]|<-+(?!\d)"
 )
 # A run of letters and of what belongs to them, or any other character.
 _WORD = re.compile(r"[^\W\d_]+")

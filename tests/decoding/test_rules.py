@@ -451,6 +451,8 @@ KEPT = [
     ("It is 20 \u00b0C now", "It is 20 [1] now", "tI si 02 \u00b0C won"),
     ("Go 80 km/h now", "Go 80 [1] now", "oG 08 km/h won"),
     ("Ann\u2014so bad\u2014is", "Ann [1] so bad [2] is", None),
+    ("a -> b <- a", "a [1] b [2] a", "a -> b <- a"),
+    ("if a!=b or a <= -5", "if a [1] b or a [2]", "fi a!=b ro a <= -5"),
     # Punctuation.
     ("So; is - it: good", "So; is - it: good", ";oS si - :ti doog"),
     # Marks without a piece, emoji, other scripts.
