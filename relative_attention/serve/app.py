@@ -62,6 +62,7 @@ from relative_attention.serve.predict import read_predict
 from relative_attention.serve.predict import write_predict
 from relative_attention.text.prepared import Sentence
 from relative_attention.text.prepared import text_after
+from relative_attention.text.prepared import text_before
 
 # How long a stopping server may take to finish running requests.
 _FINISH_SECONDS = 120
@@ -251,9 +252,9 @@ class _Handlers:
                     one,
                     None if one.is_kept else next(found),
                     model.translator.length_penalty,
-                    is_last=one is line[-1],
+                    follower,
                 )
-                for one in line
+                for one, follower in itertools.zip_longest(line, line[1:])
             ]
             for line in prepared
         ]
@@ -433,7 +434,7 @@ def _page_sentence(
     part: Sentence,
     results: Sequence[Translation] | None,
     length_penalty: float,
-    is_last: bool,
+    follower: Sentence | None,
 ) -> dict[str, Any]:
     """Returns what the page shows of a sentence."""
     # Only what the model itself has found can be continued by it.
@@ -442,8 +443,8 @@ def _page_sentence(
         results = [Translation(part.text, 0.0, was_cut=False)]
     return {
         "sentence": part.text,
-        "before": part.before,
-        "after": text_after(part, results[0].text, is_last),
+        "before": text_before(part, results[0].text),
+        "after": text_after(part, results[0].text, follower),
         "is_plain": is_plain and part.raised_for is None,
         "was_cut": results[0].was_cut,
         "translations": [_page_result(one, length_penalty) for one in results],

@@ -61,8 +61,9 @@ def without_quotation_marks(text: str) -> tuple[str, str, str]:
 def is_in_capitals(text: str, language: str | None, encode: Encode) -> bool:
     """Returns whether a text has several words, all in capitals.
 
-    A single word may be an abbreviation, and so may two short ones: there must
-    be a word of three letters. A word alone must also be one piece as it is
+    A single word may be an abbreviation, and so may several short ones: there
+    must be a word of four letters, or one of three, and most must be one piece
+    as they are usually written. A word alone must also be one piece as it is
     usually written, but not in capitals.
 
     Args:
@@ -75,16 +76,25 @@ def is_in_capitals(text: str, language: str | None, encode: Encode) -> bool:
     # Of each letter, as "BBC" may be beside Japanese letters without case.
     if not all(map(str.isupper, "".join(words))):
         return False
-    if max(map(len, words), default=0) < _LEAST_LETTERS:
+    longest = max(map(len, words), default=0)
+    if longest < _LEAST_LETTERS:
         return False
-    if len(words) > 1:
+    if len(words) > 1 and longest > _LEAST_LETTERS:
         return True
-    word, *others = _WORDS.findall(text)
-    if others:
+    if len(words) == 1 < len(_WORDS.findall(text)):
         return False
-    plain = lower(word, language)
-    rows = encode([word, plain, capitalized(plain, language)])
-    return len(rows[0]) > 1 and 1 in map(len, rows[1:])
+    forms = []
+    for word in words:
+        plain = lower(word, language)
+        forms += [word, plain, capitalized(plain, language)]
+    lengths = [*map(len, encode(forms))]
+    num_known = sum(
+        1 in lengths[start + 1 : start + 3]
+        for start in range(0, len(lengths), 3)
+    )
+    if len(words) == 1:
+        return lengths[0] > 1 == num_known
+    return 2 * num_known > len(words)
 
 
 def without_capitals(text: str, language: str | None, encode: Encode) -> str:
@@ -171,8 +181,9 @@ def _without_title_case(text: str, encode: Encode) -> str:
             word[0].lower()
             if not next(is_first, False)
             and word[0] in plain
-            # After "Mr." and the like stands a name.
-            and not text[: word.start()].endswith(". ")
+            # After "Mr." and the like stands a name; "D.C." has initials.
+            and not text.endswith(". ", 0, word.start())
+            and not (len(word[0]) == 1 and text.startswith(".", word.end()))
             else word[0]
         ),
         text,

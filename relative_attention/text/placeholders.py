@@ -11,6 +11,7 @@ A sign is U+0001 to U+0008. A model that was trained with signs (see
 
 import collections
 import functools
+import html
 import itertools
 import re
 import string
@@ -27,6 +28,7 @@ from relative_attention.text.form import UNSPACED
 from relative_attention.text.form import UNSPACED_LETTERS
 from relative_attention.text.form import clean_text
 from relative_attention.text.form import is_of_spaced_word
+from relative_attention.text.sentences import WITH_ORDINALS
 
 
 class Thing(NamedTuple):
@@ -104,29 +106,37 @@ _ENDS = (
     "ppt|pptx|py|rar|rb|rs|rtf|sh|sql|svg|tar|tex|tif|toml|ts|tsv|txt|wav|webp|"
     "xls|xlsx|xml|yaml|yml|zip"
 )
-# A value in quotation marks may have ">".
+# A value in quotation marks may have ">". Numbers stand for tags in texts of
+# programs: "<0>here</0>".
 _TAG = re.compile(
     r"<!--.{0,2000}?-->|</?[A-Za-z][\w:.-]*"
-    r"(?:\s(?>[^<>=]+|=\"[^\"<]*\"|='[^'<]*'|=)*)?/?>"
+    r"(?:\s(?>[^<>=]+|=\"[^\"<]*\"|='[^'<]*'|=)*)?/?>|</?\d{1,3}/?>"
 )
 _ENTITY = re.compile(r"&(?:[A-Za-z]\w{1,31}|#\d{1,7}|#x[\dA-Fa-f]{1,6});")
 # Of lists: "[x]", "(a)", and "a)" before an item; ":-)".
 _ITEM = re.compile(
     rf"\[[ xX]\]|\({_IN_WORD}\)|(?m:^){_IN_WORD}\)"
-    r"|(?<!\S)[:;]-?[()](?![^\s.,!?])"
+    r"|(?<!\S)[:;=]['\u2019]?-?[()DPpOo|*/](?![^\s.,!?])"
 )
 # Of Markdown: code, and the address of a link. In "`so' and `so'" no code ends
 # before the second word.
 _CODE_SPAN = re.compile(rf"``[^`]+``|(?<!{_IN_WORD})`[^`]+`(?!{_IN_WORD}{{2}})")
-# Some people type these marks for an apostrophe, as in "don`t".
-_APOSTROPHE = re.compile(
-    rf"({_CODE_SPAN.pattern})|(?<=[^\W\d_{UNSPACED_LETTERS}])[`\u00b4]"
-    rf"(?=[^\W\d_{UNSPACED_LETTERS}])"
+# The line that opens or ends a block of code.
+_FENCE = re.compile(r"(?m:^(?:`{3,}|~{3,})[^\n`]*$)")
+# Marks between letters that stand for an apostrophe, as in "don`t", and entities
+# that may stand for a letter.
+_IN_LETTERS = re.compile(
+    rf"({_CODE_SPAN.pattern}|{_TAG.pattern})"
+    rf"|(?<=[^\W\d_{UNSPACED_LETTERS}])(?:\\?[`\u00b4]|\\['\u2019])"
+    rf"(?=[^\W\d_{UNSPACED_LETTERS}])|{_ENTITY.pattern}"
 )
 _LINK_END = re.compile(r"\]\([^\s()]+\)")
 _PHONE = re.compile(rf"{_START}\+\d[\d ()/.-]{{4,}}\d{_END}")
 _BYTE = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
-_IP = re.compile(rf"(?<![\w.])(?:{_BYTE}\.){{3}}{_BYTE}(?::\d+)?(?!\.?\w)")
+_IP = re.compile(
+    rf"(?<![\w.])(?:{_BYTE}\.){{3}}{_BYTE}(?::\d+)?(?!\.?\w)"
+    r"|(?<![\w:])(?:[\dA-Fa-f]{1,4}::?){3,7}[\dA-Fa-f]{1,4}(?![\w:])"
+)
 _ADDRESS = re.compile(
     # E-mail; any scheme; a host or a file, but not "B.C."; paths; names after
     # "@" and "#".
@@ -137,15 +147,35 @@ _ADDRESS = re.compile(
     rf"[{_LATIN}_-]+(?:\.[{_LATIN}_-]+)*\.(?:{_ENDS}|{_ENDS.upper()})"
     rf"(?![{_LATIN}_])"
     rf"(?:[:/?#]{_IN_ADDRESS}*(?<=[{_LATIN}/_]))?"
+    rf"|localhost[:/]{_IN_ADDRESS}*(?<=[{_LATIN}/_])"
     rf"|[A-Za-z]:\\[^\s<>\"|?*{_ADDRESS_END}]*[\w\\]"
-    rf"|[@#](?=[{_LATIN}_]*[A-Za-z])[{_LATIN}_]+(?:[.-][{_LATIN}_]+)*)"
+    rf"|@(?=[{_LATIN}_]*[A-Za-z])[{_LATIN}_]+(?:[.-][{_LATIN}_]+)*"
+    rf"|#(?=\w*[^\W\d_])\w+(?:[.-][{_LATIN}_]+)*)"
     rf"|(?<![\w/.])(?:~|\.{{1,2}})?/[{_LATIN}_.-]+(?:/[{_LATIN}_.-]+)+"
 )
 _NAMED_FIELD = re.compile(
-    r"\{\{[^{}]*\}\}|\$\{[^{}]*\}|\{[^\W\d][\w.:!-]*\}|%\([^()\s]+\)[#0 +-]*\d*"
+    r"\{\{[^{}]*\}\}|\$\{[^{}]*\}|%?\{[^\W\d][\w.:!-]*\}"
+    r"|\{\w+, ?(?:number|date|time)(?:,[^{}]*)?\}|%\([^()\s]+\)[#0 +-]*\d*"
     rf"(?:\.\d+)?[A-Za-z]|%[{_LATIN}_]{{2,}}%(?![%A-Za-z])"
     rf"|\$[A-Za-z_][{_LATIN}_]*"
-    r"|%\d+\$[A-Za-z@]|\{\d[\w.:]*\}|__\w+?__|\\[nrt](?![A-Za-z])"
+    r"|%\d+\$[A-Za-z@]|\{\d[\w.:]*\}|__\w+?__|\\[nrt](?![a-z])"
+)
+# Around the cases of a message of ICU: "{n, plural, one {# day} other {# days}}".
+_FIRST_CASE = re.compile(
+    r"\{\w+, ?(?:plural|select|selectordinal),(?: ?offset:\d+)? ?=?\w+ ?\{"
+)
+_CASE = re.compile(rf"{_FIRST_CASE.pattern}|\}} ?=?\w+ ?\{{")
+_FIELD = re.compile(
+    r"\{\{[^{}]*\}\}|\$\{[^{}]*\}|%?\{[^\W\d][\w.:!-]*\}"
+    r"|\{\w+, ?(?:number|date|time)(?:,[^{}]*)?\}|%\([^()\s]+\)[#0 +-]*\d*"
+    rf"(?:\.\d+)?[A-Za-z]|%[{_LATIN}_]{{2,}}%(?![%A-Za-z])"
+    rf"|\$[A-Za-z_][{_LATIN}_]*"
+    r"|%\d+\$[A-Za-z@]|\{\d[\w.:]*\}|__\w+?__|\\[nrt](?![a-z])"
+)
+# Around the cases of a message of ICU: "{n, plural, one {# day} other {# days}}".
+_CASE = re.compile(
+    r"\{\w+, ?(?:plural|select|selectordinal),(?: ?offset:\d+)? ?=?\w+ ?\{"
+    r"|\} ?=?\w+ ?\{"
 )
 _FIELD = re.compile(
     r"\{\}|%%|%[+#0-]*(?:\d+|\*)?(?:\.\d+)?(?:l{0,2}[diouxX]|[sfFeEgGcrap@])"
@@ -160,8 +190,15 @@ _CURRENCY = "[$\u00a3\u00a5\u20ac]"
 # digits, which models know as words. Models may leave out a minus.
 _DIGITS = re.compile(
     rf"(?:(?:{_MINUS})?{_NUMBER_START}(?<![_.])"
-    r"(?:\d+(?:[.,:/\u2013-]\d+)+|\d{3,})"
-    rf"|{_MINUS}\d\d?){_NUMBER_END}"
+    r"(?:\d{1,3}(?:['\u2019]\d{3})+(?:[.,]\d+)?|\d+(?:[.,:/\u2013-]\d+)+"
+    # Groups of digits, as in telephone numbers.
+    r"|\d{2,}(?: \d{2,}){2,}|\d{3,})"
+    rf"|{_MINUS}\d\d?%?){_NUMBER_END}"
+)
+# Of programs: "user_name", "userName" and "main()".
+_NAME = re.compile(
+    rf"{_START}(?:(?:[A-Za-z0-9]+(?:_[A-Za-z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]*)+)"
+    rf"(?:\(\))?|[A-Za-z]\w{{0,80}}\(\)){_END}"
 )
 # Letters and digits mixed, but not "21st", "5km" or "20-year-old". The bounds
 # keep the time linear.
@@ -172,16 +209,32 @@ _CODE = re.compile(
     r"[A-Za-z0-9_]+(?:[./-](?![a-z]{3})[A-Za-z0-9_]+)*"
     rf"{_CODE_END}(?!-[a-z\u00c0-\u024f])"
 )
+_SMALL = "\u00b2\u00b3\u00b9\u2070-\u208e"
 _UNIT = re.compile(
-    rf"\u00b0(?:[CFK]{_END})?"
+    # Degrees; the number of French; "m\u00b2" and "CO\u2082".
+    rf"(?:(?:{_MINUS})?{_NUMBER_START}(?<![\d.,:/_\u2013-])\d{{1,3}} ?)?"
+    rf"\u00b0(?:[CFK]{_END})?|{_START}[nN]\u00b0 ?\d+"
+    rf"|(?<![^\W\d_])[A-Za-z\u00b5]{{1,3}}[{_SMALL}]+{_END}"
+    rf"|{_START}(?:[A-Z][a-z]?(?:\d+|[{_SMALL}]+)?){{1,16}}(?<=[{_SMALL}]){_END}"
     # Not "and/or" in Italian and Spanish.
     rf"|{_START}[^\W\d_{UNSPACED_LETTERS}]{{1,3}}/(?!o)"
     rf"[^\W\d_{UNSPACED_LETTERS}]{_END}"
 )
-# Before an item of a list or what someone says, or without blanks; and arrows.
+# Before an item of a list or what someone says, or without blanks; arrows; dots
+# at the end.
 _DASH = re.compile(
-    r"(?m:^)[-\u2013\u2014](?= )|(?<=[^\W\d_])[\u2013\u2014](?=[^\W\d_])"
+    r"(?:(?m:^)|(?<=[.!?\u2026] ))(?:[-\u2013\u2014]{1,2}(?= )|\u2014)"
+    r"|(?<=[^\W\d_])[\u2013\u2014](?=[^\W\d_])"
     r"|[-!<=>]+[<=>]|<-+(?!\d)"
+    r"|\u2026(?=[\"\u201d\u00bb) ]{0,3}(?m:$))"
+)
+# After a blank, as "-Yes" may begin what someone says.
+_OPTION = re.compile(r"(?<=\w )-[a-z](?!\w)|(?<![^\s(])--[a-z][a-z\d-]+(?!\w)")
+# What belongs together if a thing is on both sides.
+_BETWEEN = re.compile(r" *|[-\u2013:'\u2019/=]{1,2}")
+# The number of a line in a list. Other languages write "1." for "1st".
+_LINE_NUMBER = re.compile(
+    r"(?m:^)(?:\d{1,3}[.\uff0e](?!\d)|\uff08\w{1,2}\uff09)"
 )
 # A run of letters and of what belongs to them, or any other character.
 _WORD = re.compile(r"[^\W\d_]+")
@@ -193,8 +246,8 @@ _KEPT_MARKS = "#&*/@\\_\u00a7\u2022"
 _BRACKET = re.compile(r"[()\[\]{}]")
 _ENDS_IN_ORDINAL = re.compile(r"(?<!\d)\d{1,3}$")
 # What closes, with no blank before it, and what opens, with none after it.
-_CLOSING = re.compile(r"^(?:</[A-Za-z][^<>]*>|[)\]}])")
-_OPENING = re.compile(r"(?:<[A-Za-z][^<>]*(?<!/)>|[(\[{])$")
+CLOSING = re.compile(r"^(?:</[A-Za-z\d][^<>]*>|[)\]}])")
+_OPENING = re.compile(r"(?:<[A-Za-z\d][^<>]*(?<!/)>|[(\[{])$")
 
 
 def _amounts(group: str, decimal: str) -> re.Pattern[str]:
@@ -209,10 +262,12 @@ def _amounts(group: str, decimal: str) -> re.Pattern[str]:
         rf"(?:{decimal}\d+)?|\d+{decimal}\d+)"
     )
     number = rf"(?:(?:{one}|\d+)[-\u2013])?{one}"
-    start = rf"(?:{_MINUS})?{_NUMBER_START}(?<![_.,:/])(?<!\w-)(?<!\d{group})"
+    before = rf"(?:{_MINUS})?{_NUMBER_START}(?<![_.,:/])"
+    start = rf"{before}(?<!\w-)(?<!\d{group})(?<!\d['\u2019])"
     end = rf"(?!{decimal}?\d|{group}\d|[:/-]\d)(?![ 多余]?{_FACTOR})"
     return re.compile(
-        rf"{start}[A-Z]{{0,3}}{_CURRENCY} ?(?:{number}|\d+){end}"
+        rf"{before}[A-Z]{{0,3}}{_CURRENCY} ?(?:{number}|\d+){end}"
+        rf"(?:(?:[kKMmBbT]|[bmt]n){_END})?"
         rf"|{start}(?:(?:{number}|\d+){end} ?{_CURRENCY}"
         # Not "3.30pm".
         rf"|{number}{end}(?:(?!st|nd|rd|th|[ap]m)[A-Za-z\u00b5]{{1,3}})?{_END})"
@@ -279,6 +334,14 @@ class Placeholders:
                     dict(zip(own, _separators(target_language)))
                 )
         self._amounts = _amounts(*symbols)
+        self._numbers_lines = not (
+            source_language is None or source_language in WITH_ORDINALS
+        )
+        self._narrow = _NARROW_LETTERS | {
+            ord(wide): narrow
+            for wide, narrow in (("\uff1a", ":"), ("\uff1b", ";"))
+            if has_piece(narrow) and not has_piece(wide)
+        }
 
     def with_signs(self, text: str) -> tuple[str, list[Thing]]:
         """Returns a text with a sign for every thing, and the things.
@@ -290,7 +353,7 @@ class Placeholders:
         Args:
             text: string, a clean text, maybe with line ends.
         """
-        text = _APOSTROPHE.sub(lambda mark: mark[1] or "'", text)
+        text = _IN_LETTERS.sub(_plain, text)
         parts: list[str] = []
         things: list[Thing] = []
         end = 0
@@ -303,7 +366,7 @@ class Placeholders:
             sign = SIGNS[bool(_ENDS_IN_ORDINAL.search(found.text))]
             parts += [before, " " * glued[0], sign, " " * glued[1]]
             # Another language may have blanks outside brackets, not inside.
-            for side, char, mark in ((0, last, _CLOSING), (1, after, _OPENING)):
+            for side, char, mark in ((0, last, CLOSING), (1, after, _OPENING)):
                 if UNSPACED.match(char) and mark.search(found.text):
                     glued[side] = True
             things.append(Thing(found.text, found.is_word, found.order, *glued))
@@ -312,7 +375,7 @@ class Placeholders:
 
     def _with_narrow_letters(self, text: str) -> str:
         """Returns a text of the same length, as vocabularies know it."""
-        return text.translate(_NARROW_LETTERS) if self._separators else text
+        return text.translate(self._narrow) if self._separators else text
 
     def _joined(self, text: str) -> Iterator[_Found]:
         """Yields things in a text; neighbors are one."""
@@ -322,7 +385,7 @@ class Placeholders:
                 last = found
                 continue
             between = text[last.end : found.start]
-            if between.strip(" "):
+            if not _BETWEEN.fullmatch(between):
                 yield _settled(last)
                 last = found
             else:
@@ -373,9 +436,15 @@ class Placeholders:
             for match in pattern.finditer(text):
                 if not is_part(match.span()):
                     add(match.span())
-        for pattern, is_word, order in _KINDS:
+        kinds = _KINDS
+        if _FIRST_CASE.search(text):
+            kinds = ((_CASE, False, "bracket"), *_KINDS)
+        for pattern, is_word, order in kinds:
             for match in pattern.finditer(text):
                 add(match.span(), match[0], is_word, order)
+        if self._numbers_lines:
+            for match in _LINE_NUMBER.finditer(text):
+                add(match.span(), match[0], is_word=False)
         narrow = text
         if self._separators:
             narrow = _WIDE_RUN.sub(lambda run: run[0].translate(_NARROW), text)
@@ -458,6 +527,7 @@ def _settled(found: _Found) -> _Found:
 
 # What finds things of each kind, whether they are words, and their order.
 _KINDS = (
+    (_FENCE, False, ""),
     (_CODE_SPAN, True, ""),
     (_TAG, False, "tag"),
     (_ENTITY, False, ""),
@@ -465,11 +535,13 @@ _KINDS = (
     (_ADDRESS, True, ""),
     (_NAMED_FIELD, True, ""),
     (_FIELD, True, "field"),
+    (_NAME, True, ""),
     (_PHONE, True, ""),
     (_IP, True, ""),
     (_UNIT, True, ""),
     (_ITEM, False, ""),
     (_DASH, False, ""),
+    (_OPTION, True, ""),
     (_BRACKET, False, "bracket"),
 )
 
@@ -509,11 +581,24 @@ def _is_kept_mark(character: str) -> bool:
 
     A model has seen few of them, even where the vocabulary has a piece.
     """
+    category = unicodedata.category(character)
     return (
         character in _KEPT_MARKS
         or character in _EMOJI_JOINERS
-        or unicodedata.category(character)[0] == "S"
+        or category[0] == "S"
+        # Small digits and fractions.
+        or category == "No"
     )
+
+
+def _plain(found: re.Match[str]) -> str:
+    """Returns what stands for a match of `_IN_LETTERS` in a text without it."""
+    if found[1]:
+        return found[1]
+    if not found[0].startswith("&"):
+        return "'"
+    letter = html.unescape(found[0])
+    return letter if letter in "'\u2019" or letter.isalpha() else found[0]
 
 
 # === Putting back ===
@@ -584,7 +669,7 @@ def joined(parts: Sequence[str], things: Sequence[Thing]) -> str:
 
 # Tags and brackets, and marks of Markdown, which open what they close, too.
 _PAIRED = re.compile(
-    r"<(?P<end>/?)(?P<tag>[A-Za-z][\w:.-]*)[^<>]*>"
+    r"<(?P<end>/?)(?P<tag>[A-Za-z][\w:.-]*|\d+)[^<>]*>"
     r"|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<mark>[*_~]+)"
 )
 _BRACKETS = dict(zip(")]}", "([{"))

@@ -9,6 +9,7 @@ line          KAUFT MILCH! 🙂 "BESUCHT WWW.EXAMPLE.ORG."
 import dataclasses
 import itertools
 import re
+import unicodedata
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from relative_attention.text import case
 from relative_attention.text.form import SIGNS
 from relative_attention.text.form import UNSPACED
 from relative_attention.text.form import clean_lines
+from relative_attention.text.placeholders import CLOSING
 from relative_attention.text.placeholders import Placeholders
 from relative_attention.text.placeholders import Thing
 from relative_attention.text.placeholders import has_all_signs
@@ -29,6 +31,12 @@ from relative_attention.text.sentences import split_sentences
 
 # Marks that end sentences where no blank follows.
 _UNSPACED_END = re.compile(r"[\u3002\uff01\uff1f\u300d\u300f\uff09\u2026]")
+# What begins a line that does not go on with the sentence of the line before it,
+# and what makes a line a heading, in Markdown.
+_ITEM_START = re.compile(
+    r"[-*+\u2013\u2014] |[\u2022\u00b7>|]|#+ |\d{1,3}[.)] |`{3}|~{3}"
+)
+_HEADING_START = re.compile(r"#+ |\||`{3}|~{3}")
 # Marks within sentences that have no blank after them, but have one elsewhere.
 _WIDE_COMMA = re.compile(r"[\u3001\uff0c\uff1a\uff1b]")
 
@@ -46,6 +54,8 @@ class Sentence(NamedTuple):
             capitals.
         is_capitalized: bool. Whether only the first letter is a capital.
         is_kept: bool. Whether it is its own translation.
+        is_tidied: bool. Whether halves of characters and blanks that a model
+            writes too many of are left out.
     """
 
     text: str
@@ -56,6 +66,7 @@ class Sentence(NamedTuple):
     raised_for: str | None = None
     is_capitalized: bool = False
     is_kept: bool = False
+    is_tidied: bool = False
 
     @property
     def fits(self) -> bool:
@@ -88,6 +99,8 @@ class Sentence(NamedTuple):
         return joined(parts, self.things).strip(" ")
 
     def _raised(self, text: str) -> str:
+        if self.is_tidied:
+            text = " ".join(text.replace("\ufffd", "").split())
         if self.raised_for is None:
             return text
         if self.is_capitalized:
@@ -120,16 +133,28 @@ class TextRules:
     placeholders: Placeholders | None = None
 
     def prepare(self, line: str) -> list[Sentence]:
-        """Returns the sentences of a line, at least one.
+        """Returns the sentences of a line, at least one."""
+        if not (self.splits or self.usual_case or self.placeholders):
+            return [Sentence(line)]
+        text = clean_lines(line)
+        if not self.splits or self.language is None:
+            return self._sentences(text)
+        sentences: list[Sentence] = []
+        blocks = _blocks(text)
+        for block, blank in blocks:
+            sentences += self._sentences(block, is_line=len(blocks) == 1)
+            if blank:
+                sentences[-1] = sentences[-1]._replace(blank=blank)
+        return sentences
+
+    def _sentences(self, text: str, is_line: bool = True) -> list[Sentence]:
+        """Returns the sentences of a clean text, at least one.
 
         First, things become signs, which have no numbers yet. Then the line is
         split, and text in quotation marks is split again. Last, `_prepared`
         changes the case of each sentence, and numbers its signs. Outer marks
         are cut off twice: before quotation marks are cut off, and after that.
         """
-        if not (self.splits or self.usual_case or self.placeholders):
-            return [Sentence(line)]
-        text = clean_lines(line)
         things: list[Thing] = []
         if self.placeholders is not None:
             text, things = self.placeholders.with_signs(text)
@@ -157,7 +182,9 @@ class TextRules:
                 )
                 parts.append((part, _things_of(one, own_remaining)))
         return [
-            self._prepared(part, own, is_raised, is_line=len(parts) == 1)
+            self._prepared(
+                part, own, is_raised, is_line=is_line and len(parts) == 1
+            )
             for part, own in parts
         ]
 
@@ -180,7 +207,9 @@ class TextRules:
         """Returns a sentence as it is searched."""
         before, text, after, things = without_outer(part.text, things)
         part = part._replace(
-            before=part.before + before, after=after + part.after
+            before=part.before + before,
+            after=after + part.after,
+            is_tidied=self.placeholders is not None,
         )
         has_rules = self.usual_case or self.placeholders is not None
         if not case.has_letter(text) and (has_rules or not is_line):
@@ -224,26 +253,80 @@ def _things_of(text: str, remaining: Iterator[Thing]) -> list[Thing]:
     return list(itertools.islice(remaining, num_signs(text)))
 
 
+def _blocks(text: str) -> list[tuple[str, str]]:
+    """Returns parts of a text in which a sentence may go on in the next line.
+
+    With the line ends between each part and the next.
+    """
+    blocks = []
+    start = 0
+    for ends in re.finditer("\n+", text):
+        line_start = text.rfind("\n", 0, ends.start()) + 1
+        if _ITEM_START.match(text, ends.end()) or _HEADING_START.match(
+            text, line_start
+        ):
+            blocks.append((text[start : ends.start()], ends[0]))
+            start = ends.end()
+    return [*blocks, (text[start:], "")]
+
+
 def line_of(sentences: Sequence[Sentence], texts: Sequence[str]) -> str:
     """Returns a line of the translations of its sentences."""
-    line = ""
-    for number, (one, text) in enumerate(zip(sentences, texts), 1):
-        line += one.before + text
-        line += text_after(one, text, is_last=number == len(sentences))
-    return line
+    followers = [*sentences[1:], None]
+    return "".join(
+        text_before(one, text) + text + text_after(one, text, follower)
+        for one, text, follower in zip(sentences, texts, followers)
+    )
 
 
-def text_after(sentence: Sentence, translation: str, is_last: bool) -> str:
+def text_before(sentence: Sentence, translation: str) -> str:
+    """Returns what stands before a translation in its line."""
+    before = sentence.before
+    if _is_unspaced(sentence.text[:1], translation[:1]) and _is_symbol(
+        before[-1:], ".)\uff09\uff0e\u30fb"
+    ):
+        before += " "
+    return before
+
+
+def text_after(
+    sentence: Sentence, translation: str, follower: Sentence | None
+) -> str:
     """Returns what follows a translation in its line.
 
-    Only some languages have blanks between sentences.
+    Only some languages have blanks between sentences, and beside emoji.
     """
-    blank = sentence.blank
-    if not (sentence.after or is_last or "\n" in blank):
+    blank, after = sentence.blank, sentence.after
+    ends = sentence.text[-1:], translation[-1:]
+    if after:
+        if _is_unspaced(*ends) and _is_symbol(after[0], "("):
+            after = f" {after}"
+    elif follower is not None and "\n" not in blank:
         was_unspaced, is_unspaced = (
-            bool(_UNSPACED_END.match(text[-1:]) or UNSPACED.match(text[-1:]))
-            for text in (sentence.text, translation)
+            bool(_UNSPACED_END.match(end) or UNSPACED.match(end))
+            for end in ends
         )
         if was_unspaced != is_unspaced:
-            blank = "" if is_unspaced else " "
-    return sentence.after + blank
+            blank = "" if is_unspaced or _closes(follower) else " "
+    return after + blank
+
+
+def _is_unspaced(source: str, translation: str) -> bool:
+    """Returns whether only the translation has blanks around its words."""
+    return not UNSPACED.match(translation) and bool(
+        UNSPACED.match(source) or _UNSPACED_END.match(source)
+    )
+
+
+def _is_symbol(character: str, marks: str) -> bool:
+    """Returns whether a character is one of the marks, or an emoji."""
+    return character != "" and (
+        character in marks or unicodedata.category(character) == "So"
+    )
+
+
+def _closes(sentence: Sentence) -> bool:
+    """Returns whether a sentence begins with what belongs to the last one."""
+    if sentence.is_kept:
+        return not any(map(str.isalnum, sentence.text))
+    return CLOSING.match(sentence.before) is not None

@@ -1,5 +1,6 @@
 """Splits lines into sentences."""
 
+import functools
 import re
 from collections.abc import Iterator
 
@@ -19,7 +20,9 @@ _ABBREVIATIONS = {
         "Frl geb gegr gest Hl hl Hr Hrn Hbf inkl exkl insb Kap kath Nr od Okt "
         "Pfr röm S sog Str verh vgl z zzgl"
     ),
-    "en": "appr Capt Ch ed eds est Figs Gen incl Lt Maj Ms Rev Sgt Tel",
+    "en": (
+        "appr avg bn Capt Ch ed eds est Figs Ft Gen incl Lt Maj Ms Rev Sgt Tel"
+    ),
     "es": (
         "aprox cap Cía Cnel D Dña Dra Excma Excmo núm pág Profa Sr Sra Sras "
         "Sres Srta Sto Sta Ud Uds"
@@ -34,7 +37,7 @@ _ABBREVIATIONS = {
 }
 _WORDS_IN_LOWERCASE = {"me", "mm", "ms"}
 # Languages that write "19." for "19th".
-_WITH_ORDINALS = set(
+WITH_ORDINALS = set(
     "bs cs da de et fi fo hr hu is lb lt lv nb nn no pl sk sl sr tr".split()
 )
 _ROMAN = "[IVX]+"
@@ -48,12 +51,15 @@ _ITEM = re.compile(r"(?:\d{1,3}|[A-Za-z])[.)]")
 # closing marks.
 _CONTINUED = re.compile(r"-\w|[\u00aa\u00ba\u300d\u300f]")
 # An end, and a beginning with which the sentence continues: Spanish "9 a. m. y"
-# and "20 d. C.", and a Japanese quote and its particle.
+# and "20 d. C.", French "2 c. \u00e0 s. de sel", and a Japanese quote and its
+# particle.
 _CONTINUED_AFTER = [
     (re.compile(end), re.compile(beginning))
     for end, beginning in (
         (rf"{_DIGIT} [ap]\. ?m\.$", r"[^\W\d_A-Z]"),
         (rf"{_DIGIT} [ad]\.$", r"C\."),
+        (r"\bc\.$", r"\u00e0 [cs]\."),
+        (r"\u00e0 [cs]\.$", r"[^\W\d_A-Z]"),
         (
             "[\u300d\u300f]$",
             "[\u304c\u3063\u3067\u3068\u306b\u306e\u306f\u3082\u3092]",
@@ -128,6 +134,7 @@ def _segments(text: str, language: str) -> Iterator[str]:
         start += sum(map(len, parts))
 
 
+@functools.cache
 def _continues(language: str) -> re.Pattern[str]:
     """Returns a pattern of ends after which a sentence continues."""
     words = f"{_ABBREVIATIONS['']} {_ABBREVIATIONS.get(language, '')}".split()
@@ -139,7 +146,7 @@ def _continues(language: str) -> re.Pattern[str]:
     ends = [rf"(?:^|[^\w.])(?:{'|'.join(map(re.escape, words))})\.$"]
     if language == "fr":
         ends.append(r"\bJ\.(?:-C\.)?$")
-    if language in _WITH_ORDINALS:
+    if language in WITH_ORDINALS:
         ends.append(rf"(?:^|\W)(?:{_DIGIT}{{1,4}}|{_ROMAN})\.$")
     return re.compile(rf"^{_ITEM.pattern}$|{'|'.join(ends)}")
 

@@ -118,6 +118,54 @@ def test_line_ends_between_sentences_stay():
     )
 
 
+def test_lines_of_lists_headings_and_tables_stay_lines():
+    lines = ["# Go on", "I see", "it. So", "- Milk", "2. Bread", "| a |", "b"]
+    (found,) = with_rules().translate(["\n".join(lines)])
+    assert found.split("\n") == [
+        "# oG no",
+        # The sentence goes on in the next line.
+        "I ees .ti oS",
+        "- kliM",
+        "2. daerB",
+        "| a |",
+        "b",
+    ]
+    # Also where no sign is put.
+    (found,) = make_translator().translate(["Go\non\n# I\nsee"])
+    assert found == "oG no\n# I\nees"
+
+
+def test_halves_of_characters_and_blanks_of_the_model_are_left_out():
+    translator = with_rules()
+    translator.vocabulary.decode = lambda rows: [" a\ufffd  b "] * len(rows)
+    assert translator.translate(["Go on"]) == ["a b"]
+    # Without rules it is what the search found.
+    translator.placeholders = translator.usual_case = False
+    translator.source_language = None
+    assert translator.translate(["Go on"]) == [" a\ufffd  b "]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("<p>\u732b\u3002</p>", "<p>cat.</p>"),
+        ("**\u732b\u3002**", "**cat.**"),
+        ("\u732b\u3002</p><p>\u72ac", "cat.</p><p>cat."),
+        ("\u732b\U0001f642", "cat. \U0001f642"),
+        ("\U0001f642\u732b(^_^)", "\U0001f642 cat. (^_^)"),
+        (
+            "1. \u732b\n\uff08\uff12\uff09\u72ac",
+            "1. cat.\n\uff08\uff12\uff09 cat.",
+        ),
+    ],
+)
+def test_blanks_beside_marks_are_those_of_the_target(text, found):
+    translator = with_rules(source_language="ja")
+    translator.vocabulary.has_piece = lambda letter: True
+    translator.vocabulary.decode = lambda rows: ["cat."] * len(rows)
+    assert translator.translate([text]) == [found]
+
+
 def test_languages_without_blanks_stay_without():
     translator = make_translator(source_language="zh")
     assert translator.translate(["你好。我去！"]) == ["。好你！去我"]
@@ -280,7 +328,7 @@ def with_names():
     encode = translator.vocabulary.encode
     num_pieces = {"zug": 2, "tom": 2, "Da": 2, "da": 3, "Kids": 2}
     num_pieces |= {"KIDS": 3, "ANNA": 3, "anna": 2, "NASA": 2, "nasa": 2}
-    num_pieces |= {"Nasa": 2, "US": 2, "mr": 2}
+    num_pieces |= {"Nasa": 2, "US": 2, "mr": 2, "bmw": 2, "Bmw": 2}
     translator.vocabulary.encode = lambda lines: [
         row * num_pieces.get(line, 1) for line, row in zip(lines, encode(lines))
     ]
@@ -302,6 +350,11 @@ def test_words_that_usually_begin_with_a_capital_keep_it(with_names):
         ("da is here.", "da is here."),
         ("Tell Tom To Go!", "Tell Tom to go!"),
         ("Dear Mr. Brown, Go!", "Dear Mr. Brown, go!"),
+        ("Dear D.C. Bahn, Go In!", "Dear D.C. Bahn, go in!"),
+        # Abbreviations, unless most are words.
+        ("BMW US", "BMW US"),
+        ("US AND ME!", "Us and me!"),
+        ("KIDS GO", "Kids go"),
     ],
 )
 def test_names_keep_their_capital(with_names, text, found):
@@ -406,7 +459,22 @@ KEPT = [
         "Call [1] now",
         "llaC +49 (0)30 1234-5678 won",
     ),
+    ("Call 05 61 00 00 07 now", "Call [1] now", "llaC 05 61 00 00 07 won"),
+    (
+        "Set my_name or go() now",
+        "Set [1] or [2] now",
+        "teS my_name ro go() won",
+    ),
+    ("An aPhone is in", "An [1] is in", "nA aPhone si ni"),
+    (
+        "Run it -x or --all now",
+        "Run it [1] or [2] now",
+        "nuR ti -x ro --all won",
+    ),
+    ("See localhost:80/a or a4:5e:60:d1 now", "See [1] or [2] now", None),
+    ("So #\u732b\u304c is it", "So [1] is it", "oS #\u732b\u304c si ti"),
     # Words that look like these.
+    ("--Yes, I go. -Yes, I am", "--Yes, I go. -Yes, I am", None),
     (
         "It is 5km to the 21st",
         "It is 5km to the 21st",
@@ -428,6 +496,20 @@ KEPT = [
         'oG <a title="a > b">no</a> won',
     ),
     ("Salt &amp; bread", "Salt [1] bread", "tlaS &amp; daerb"),
+    ("Caf&eacute; isn&#39;t it\\'s", "Caf\u00e9 isn't it's", None),
+    ("Go <0>on</0> now<1/>", "Go [1] on [2] now", "oG <0>no</0> won<1/>"),
+    ("I do <3 you", "I do [1] 3 you", "I od <3 uoy"),
+    (
+        "Of %{n} or {d, date, long}",
+        "Of [1] or [2]",
+        "fO %{n} ro {d, date, long}",
+    ),
+    (
+        "{n, plural, one {# day} other {# men}}",
+        "[1] day [2] men [3]",
+        "{n, plural, one {# yad} other {# nem}}",
+    ),
+    ("Go on\\nSo it is", "Go on [1] So it is", "oG no\\noS ti si"),
     ("Dear {name}, go", "Dear [1], go", "raeD ,{name} og"),
     ("Take {{ it }} or %(n)d", "Take [1] or [2]", "ekaT {{ it }} ro %(n)d"),
     ("Take %s or %d.", "Take [1] or [2].", "ekaT %s ro .%d"),
@@ -438,6 +520,10 @@ KEPT = [
     ("It is -1,234.5 now", "It is [1] now", "tI si -1.234,5 won"),
     ("It is -5 or -300 now", "It is [1] or [2] now", "tI si -5 ro -300 won"),
     ("It is 5-10 now", "It is [1] now", None),
+    ("It is (-40%) now", "It is [1] now", "tI si (-40%) won"),
+    ("It is $5\u2013$8 now", "It is [1] now", "tI si $5\u2013$8 won"),
+    ("It is $4.5bn or $2m now", "It is [1] or [2] now", None),
+    ("It is 1'250'000.75 now", "It is [1] now", None),
     ("Of 1,000-2,000.5 men", "Of [1] men", "fO 1.000-2.000,5 nem"),
     ("At 1,500km or 2.5GB go", "At [1] or [2] go", "tA 1.500km ro 2,5GB og"),
     ("At 3.30pm I go", "At 3.30pm I go", "tA mp03.3 I og"),
@@ -448,7 +534,10 @@ KEPT = [
     # Marks that are no punctuation of sentences, with a piece or without.
     ("Ann (so I go) is in", "Ann [1] so I go [2] is in", None),
     ("Milk and/or bread", "Milk and [1] or bread", "kliM dna/ro daerb"),
-    ("It is 20 \u00b0C now", "It is 20 [1] now", "tI si 02 \u00b0C won"),
+    ("It is 20 \u00b0C now", "It is [1] now", "tI si 20 \u00b0C won"),
+    ("At -5\u00b0 or 20\u201325 \u00b0C go", "At [1] or [2] go", None),
+    ("Of 60 m\u00b2 or CO\u2082 now", "Of 60 [1] or [2] now", None),
+    ("No n\u00b0 12 is in", "No [1] is in", "oN n\u00b0 12 si ni"),
     ("Go 80 km/h now", "Go 80 [1] now", "oG 08 km/h won"),
     ("Ann\u2014so bad\u2014is", "Ann [1] so bad [2] is", None),
     ("a -> b <- a", "a [1] b [2] a", "a -> b <- a"),
@@ -476,6 +565,8 @@ KEPT = [
     ("- Buy milk", "Buy milk", "- yuB klim"),
     ("[x] Buy milk", "Buy milk", "[x] yuB klim"),
     ("a) Buy milk :-)", "Buy milk", "a) yuB klim :-)"),
+    ("1. Buy milk :D", "Buy milk", "1. yuB klim :D"),
+    ("\u2014Go on\u2026", "Go on", "\u2014oG no\u2026"),
     (
         "It is (a) or (b) now",
         "It is [1] or [2] now",
@@ -544,9 +635,11 @@ KEPT_IN_JAPANESE = [
     ("メールはa@b.orgまで。", "メールは[1]まで。", "a@b.org"),
     ("$HOMEを見て。", "[1]を見て。", "$HOME"),
     ("https://a.org/wiki/東京/bに行く。", "[1]に行く。", "org/wiki/東京/b"),
-    ("２５℃か25°Cの水。", "２５ [1]か25 [2]の水。", "°C"),
+    ("２５℃か25°Cの水。", "２５ [1]か[2]の水。", "25°C"),
     # A word of another script.
     ("今Москваに来た。", "今[1]に来た。", "Москва"),
+    # A wide colon that has no piece.
+    ("電話：03-1111です。", "電話:[1]です。", "03-1111"),
     # A wide comma may divide a sentence.
     ("気温は-5度です。", "気温は[1]度です。", "-5"),
     ("到2000，500家。", "到[1]，[2]家。", "2000"),
@@ -569,7 +662,7 @@ KEPT_IN_JAPANESE = [
 def test_signs_stand_among_letters_where_words_have_no_blanks():
     typed, inner, expected = (list(each) for each in zip(*KEPT_IN_JAPANESE))
     translator = with_rules(source_language="ja")
-    translator.vocabulary.has_piece = lambda letter: letter not in "Москва"
+    translator.vocabulary.has_piece = lambda letter: letter not in "Москва："
     found = translator.translate(typed)
     assert sorted(shown(searched(translator))) == sorted(inner)
     assert all(thing in text for thing, text in zip(expected, found))

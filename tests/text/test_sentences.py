@@ -26,6 +26,8 @@ from relative_attention.text.sentences import split_sentences
         ),
         ("fr", "J'ai vu M. Dupont et le Dr. Brun avec Mme. Petit."),
         ("fr", "C'était en 52 av. J.-C. à Alésia."),
+        ("fr", "Mets 2 c. à c. de sel et 1 c. à s. d'huile."),
+        ("en", "It is near Ft. Worth, on avg. per year 3 bn. dollars."),
     ],
 )
 def test_one_sentence_stays_whole(language, text):
