@@ -264,8 +264,8 @@ _SHOWN = {
     "copied": "things that stay",
     "marks": "marks around a line that stay",
     "translated": "alone, and translated",
-    "runaway": "endless repetition, of 80 odd inputs",
-    "endless": "endless repetition, of 80 odd inputs",
+    "runaway": "endless repetition of odd inputs",
+    "endless": "endless repetition of odd inputs",
 }
 
 
@@ -280,7 +280,10 @@ def everyday_card(result: Result) -> str:
             if row["what"] == what and row["lines"]
         ]
         if what in ("runaway", "endless"):
-            cells += [[f"**{shown}**", str(row["value"])] for row in rows]
+            cells += [
+                [f"**{shown}**", f"{row['value']} of {row['lines']}"]
+                for row in rows
+            ]
         elif what in ("the same", "marks") and rows:
             least = min(row["value"] for row in rows)
             cells.append([f"**{shown}**", f"{least:.2f}"])

@@ -46,7 +46,18 @@ def check_is_free(output: AnyPath) -> None:
 
     A mounted folder is refused, as it cannot be renamed.
     """
-    output = pathlib.Path(output)
+    if not str(output):
+        raise InputError("The name of a new folder must not be empty.")
+    # "." has no parent, and so looks like a mounted folder.
+    output = pathlib.Path(os.path.abspath(output))
+    folder = output.parent
+    while not (folder.exists() or folder.is_symlink()):
+        folder = folder.parent
+    if not folder.is_dir():
+        raise InputError(
+            f"{output} cannot be made, as {folder} is no folder. Choose "
+            "another place."
+        )
     if output.is_mount():
         raise InputError(
             f"{output} is where a disk or volume is mounted. Name a new folder "

@@ -12,6 +12,7 @@ from relative_attention.cli import command
 from relative_attention.cli import streams
 from relative_attention.errors import InputError
 from relative_attention.files import write_lines
+from relative_attention.text.form import clean_text
 
 # The metrics of `corpus_scores`, which would load sacreBLEU for `--help`.
 _METRICS = ("bleu", "chrf", "chrf++", "ter")
@@ -92,7 +93,7 @@ def _read_pairs(source: str, target: str) -> tuple[list[str], list[str]]:
     targets, sources = _read_texts(target, source)
     for path, lines in ((source, sources), (target, targets)):
         for number, line in enumerate(lines, start=1):
-            if not line.strip():
+            if not clean_text(line):
                 raise InputError(
                     f"{path}, line {number:,} is empty: there is nothing to "
                     "score. Leave the pair out of both files."

@@ -61,6 +61,7 @@ def _list(options: argparse.Namespace) -> None:
     # Counting builds each model, which takes a minute.
     if options.parameters is None:
         _print_table(("preset",), [(name,) for name in ra.presets()])
+        print("\n`model.preset` of a recipe takes these names.")
         return
     rows = []
     for name in ra.presets():

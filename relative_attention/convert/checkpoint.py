@@ -25,6 +25,7 @@ from relative_attention.files import write_lines
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
 from relative_attention.models.weight_shapes import check_size
+from relative_attention.models.weights import check_finite
 from relative_attention.models.weights import save_weights
 from relative_attention.saving.model_directory import save_config
 from relative_attention.saving.model_directory import save_vocabularies
@@ -283,8 +284,8 @@ def restore(
             each variable went, or `None`.
 
     Raises:
-        InputError: if a weight is missing, a variable has another shape, or is
-            neither a weight nor training state.
+        InputError: if a weight is missing or not finite, a variable has
+            another shape, or is neither a weight nor training state.
     """
     used = {name for path in weights for name in checkpoint.names(path)}
     left_over = sorted(checkpoint.shapes.keys() - used)
@@ -316,7 +317,9 @@ def restore(
             f"{_listed(wrong)}."
         )
     for path, weight in weights.items():
-        weight.variable.assign(weight.convert(checkpoint.read(path)))
+        array = checkpoint.read(path)
+        check_finite({path: array})
+        weight.variable.assign(weight.convert(array))
     if report is None:
         return
     report(f"{checkpoint.prefix}: {len(checkpoint.shapes)} variables")

@@ -198,7 +198,11 @@ class _File:
             return known[0]
         listed = ", ".join(known[:_MOST_NAMED]) or "no file of pairs"
         wanted = f"has no file {self._member}" if self._member else "is a zip"
-        example = f" Name one, as in {self._path}/{known[0]}." if known else ""
+        example = (
+            f" Name one, as in {self._path}/{known[0]}, or two of lines."
+            if known
+            else ""
+        )
         raise InputError(f"{self._path} {wanted}; it has {listed}.{example}")
 
     @contextlib.contextmanager
@@ -276,6 +280,7 @@ def _rows(file: _File, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         return
     # Line ends within a cell are text.
     lines = (f"{line}\n" for line in file.lines())
+    csv.field_size_limit(MOST_BYTES)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
         for cells in reader:
@@ -299,10 +304,19 @@ def _find_columns(
                 raise InputError(f"{file.name} has two columns {name!r}.")
             if name not in cells:
                 raise InputError(
-                    f"{file.name}: {unknown('column', name, cells)}"
+                    f"{file.name}: {unknown('column', name, cells)} If the "
+                    "first row has no names, give numbers: `--columns 1 2`."
                 )
+        if names[0] == names[1]:
+            raise InputError(
+                f"The two columns must differ. Received: {names[0]!r} twice."
+            )
         return [cells.index(name) for name in names]
     numbers = [int(name) for name in names]
+    if numbers[0] == numbers[1]:
+        raise InputError(
+            f"The two columns must differ. Received: {names[0]} twice."
+        )
     if not all(1 <= number <= len(cells) for number in numbers):
         raise InputError(
             f"{file.name}, line 1: must have the columns {names[0]} and "

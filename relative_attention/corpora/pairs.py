@@ -29,11 +29,11 @@ from relative_attention.data.split import TRAIN
 from relative_attention.data.split import Pair
 from relative_attention.data.split import split_pairs
 from relative_attention.errors import InputError
-from relative_attention.evaluation.scores import HAN
-from relative_attention.evaluation.scores import OTHERS_WITHOUT_BLANKS
 from relative_attention.files import atomic_directory
 from relative_attention.files import check_is_free
 from relative_attention.schema import unknown
+from relative_attention.text.form import HAN
+from relative_attention.text.form import OTHERS_WITHOUT_BLANKS
 from relative_attention.text.form import clean_text
 
 # Yields the same pairs, and may show how many are done. Takes pairs, and their

@@ -243,7 +243,7 @@ class LineProgress:
     def line(self, num_done: int) -> str:
         """Returns the line to show after a number of lines."""
         if self.total is None:
-            return f"{num_done:,} lines"
+            return f"{num_done:,} line{'s' * (num_done != 1)}"
         text = f"{num_done:,} of {self.total:,} lines"
         # Lines of an earlier process took none of this one's time.
         num_new = num_done - self._num_before

@@ -14,6 +14,8 @@ import sacrebleu
 from relative_attention.argument_checks import checked_sentences
 from relative_attention.errors import InputError
 from relative_attention.errors import did_you_mean
+from relative_attention.text.form import HAN
+from relative_attention.text.form import OTHERS_WITHOUT_BLANKS
 
 METRICS = ("bleu", "chrf", "chrf++", "ter")
 # A line for each hypothesis; or several such lists.
@@ -28,10 +30,6 @@ _WITHOUT_BLANKS = {
     "zh": "zh",
     **dict.fromkeys(["yue", "wuu", "ja", "th", "lo", "km", "my", "bo"], "char"),
 }
-# Characters of scripts without blanks, in the form of a regular expression.
-HAN = "\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
-# Thai, Lao, Tibetan, Burmese, Khmer, kana.
-OTHERS_WITHOUT_BLANKS = "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff"
 _MOST_SAMPLED = 1000
 
 

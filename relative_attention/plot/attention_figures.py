@@ -85,7 +85,7 @@ def heads_figure(
     >>> figure = ra.plot.heads_figure(scores[0], words)
     >>> figure.savefig("heads.png")
     """
-    scores = np.asarray(scores)
+    scores = _as_floats(scores)
     keys = queries if keys is None else keys
     if scores.ndim != 3 or scores.shape[1:] != (len(queries), len(keys)):
         raise ValueError(
@@ -223,7 +223,7 @@ def relation_tables(model: Any) -> dict[str, np.ndarray]:
         for side in ("key", "value"):
             table = getattr(layer, f"{side}_relation_embeddings", None)
             if table is not None:
-                table = ops.convert_to_numpy(table).astype("float32")
+                table = _as_floats(table)
                 tables[f"{block.name}/{side}"] = (
                     table if table.ndim == 3 else table[None]
                 )
@@ -392,14 +392,14 @@ def model_figure(
     axes = left.subplots()
     image = _draw_alignment(
         axes,
-        np.asarray(scores["cross"][-1])[0],
+        _as_floats(scores["cross"][-1])[0],
         pair.source,
         pair.target,
         inches=(6.5 * scale - 2, 6 * scale - 1.5),
     )
     left.colorbar(image, ax=axes, label="attention score")
     right.suptitle("Self-attention, first encoder block")
-    heads = np.asarray(scores["encoder"][0])[0][:_MOST_HEADS]
+    heads = _as_floats(scores["encoder"][0])[0][:_MOST_HEADS]
     columns = min(len(heads), 2)
     rows = -(-len(heads) // columns)
     inches = ((6.5 * scale - 1) / columns - 1, (6 * scale - 0.5) / rows - 1.1)
@@ -408,13 +408,18 @@ def model_figure(
     return figure
 
 
+def _as_floats(values: Any) -> np.ndarray:
+    """Returns an array in float32: matplotlib cannot mask bfloat16."""
+    return np.asarray(ops.convert_to_numpy(values), "float32")
+
+
 def _draw_relations(figure: "FigureBase", layer: Any) -> None:
     """Draws the relation tables of a layer, or says that it has none."""
     tables = {}
     for side in _TABLES:
         table = getattr(layer, f"{side}_relation_embeddings")
         if table is not None:
-            tables[side] = np.asarray(table)
+            tables[side] = _as_floats(table)
     if not tables:
         figure.suptitle("This model has no relation embeddings")
         return

@@ -7,6 +7,7 @@ import keras
 
 from relative_attention.data import TokenBatches
 from relative_attention.data import TokenCorpus
+from relative_attention.data.vocabulary_kinds import is_same_vocabulary
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
 from relative_attention.files import check_is_free
@@ -77,6 +78,11 @@ def average_run(
         name = f"{run.resolve().name}_average_{len(checkpoints)}"
         output = run.resolve().with_name(name)
     output = pathlib.Path(output)
+    if output.resolve().is_relative_to(run.resolve()):
+        raise InputError(
+            f"`--output {output}` is in the run, whose files are kept. Choose "
+            "another place, or `--in-place` to replace its weights."
+        )
     if output.suffix == _WEIGHTS:
         average_checkpoints(checkpoints, output)
         return output
@@ -159,8 +165,21 @@ def average_files(
                 f"`--output {output}` is one of the files to average. Choose "
                 "another."
             )
+    _check_same_vocabularies(found)
     average_checkpoints(found, output)
     return output
+
+
+def _check_same_vocabularies(paths: Sequence[pathlib.Path]) -> None:
+    """Refuses models whose ids mean different pieces."""
+    models = [path for path in paths if (path / "config.json").is_file()]
+    for path in models[1:]:
+        pairs = zip(load_vocabularies(models[0]), load_vocabularies(path))
+        if not all(is_same_vocabulary(*pair) for pair in pairs):
+            raise InputError(
+                "Models must have the same vocabulary to be averaged. "
+                f"Received: {models[0]} and {path}, whose vocabularies differ."
+            )
 
 
 def _last_checkpoints(

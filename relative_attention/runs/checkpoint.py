@@ -28,6 +28,7 @@ from relative_attention.files import atomic_directory
 from relative_attention.files import atomic_file
 from relative_attention.files import delete_directory
 from relative_attention.files import read_json_object
+from relative_attention.models.weights import check_finite
 from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import load_weights
 from relative_attention.models.weights import save_arrays
@@ -280,16 +281,17 @@ def average_checkpoints(
 
     Raises:
         InputError: if there is no path, a file cannot be read or is damaged,
-            or the files do not have the same arrays. Nothing is written then.
+            or the files do not have the same arrays, or one that is not
+            finite. Nothing is written then.
     """
     if not paths:
         raise InputError("`paths` must name at least one checkpoint.")
     files = [_checked_weights(path) for path in paths]
-    first = load_arrays(files[0])
+    first = _finite_arrays(files[0])
     # One file at a time, as there may be many.
     sums = {name: array.astype(np.float64) for name, array in first.items()}
     for file in files[1:]:
-        arrays = load_arrays(file)
+        arrays = _finite_arrays(file)
         # Before any sum: NumPy would broadcast some shapes silently.
         _check_same_arrays(arrays, first, f"{file} and {files[0]}")
         for name, array in arrays.items():
@@ -299,6 +301,16 @@ def average_checkpoints(
         for name, total in sums.items()
     }
     save_arrays(means, output)
+
+
+def _finite_arrays(file: pathlib.Path) -> dict[str, np.ndarray]:
+    """Loads a file of weights, which the mean must not make worse."""
+    arrays = load_arrays(file)
+    try:
+        check_finite(arrays, "float64")
+    except InputError as error:
+        raise InputError(f"{file} cannot be averaged. {error}") from error
+    return arrays
 
 
 def _check_same_arrays(

@@ -135,7 +135,8 @@ def _processor() -> str:
         cores: int | None = len(os.sched_getaffinity(0))
     except AttributeError:  # Not on macOS.
         cores = os.cpu_count()
-    return f"{name}, {cores} cores ({notable or 'no notable instructions'})"
+    number = f"{cores} core{'s' * (cores != 1)}"
+    return f"{name}, {number} ({notable or 'no notable instructions'})"
 
 
 def _gpus() -> list[str]:

@@ -260,6 +260,9 @@ def find_alternatives(
     # Neither padding nor the end of the sentence.
     tokens = [t for t in order if t not in (0, translator.vocabulary.end_id)]
     prefixes = [[*begun, token] for token in tokens[:_NUM_ALTERNATIVES]]
+    # An engine translates nothing to nothing.
+    if not prefixes:
+        return []
     sources = [source] * len(prefixes)
     with known_ends():
         results = beam_search(

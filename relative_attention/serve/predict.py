@@ -153,13 +153,15 @@ def _checked_glossary(value: Any) -> dict[str, str]:
         isinstance(value, dict)
         and len(value) <= _MOST_TERMS
         and all(map(_is_term, (*value, *value.values())))
-        and all(map(clean_text, value))
+        and all(terms := [*map(clean_text, value)])
+        # Of two translations of a term one would be ignored.
+        and len({*terms}) == len(terms)
     ):
         return value
     raise InputError(
         f"`glossary` must be an object of at most {_MOST_TERMS} terms, none of "
-        "them empty, to what stands for them: strings of at most "
-        f"{_LONGEST_TERM} characters. Received: {_shown(value)}."
+        "them empty or there twice, to what stands for them: strings of at "
+        f"most {_LONGEST_TERM} characters. Received: {_shown(value)}."
     )
 
 

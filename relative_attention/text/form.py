@@ -21,6 +21,11 @@ UNSPACED_LETTERS = (
 )
 UNSPACED = re.compile(f"[{UNSPACED_LETTERS}]")
 
+# All their characters, which scores and counts of words take one by one. As
+# parts of a class: Chinese; and Thai, Lao, Tibetan, Burmese, Khmer, kana.
+HAN = "\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
+OTHERS_WITHOUT_BLANKS = "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff"
+
 # Invisible characters: control characters that are no white space, the soft
 # hyphen, the zero-width space, the word joiner and the byte order mark. Joiners
 # (U+200C, U+200D) and marks of direction stay, as scripts and emoji need them.

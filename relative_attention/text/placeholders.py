@@ -123,8 +123,8 @@ _ITEM = re.compile(
 _CODE_SPAN = re.compile(rf"``[^`]+``|(?<!{_IN_WORD})`[^`]+`(?!{_IN_WORD}{{2}})")
 # The line that opens or ends a block of code.
 _FENCE = re.compile(r"(?m:^(?:`{3,}|~{3,})[^\n`]*$)")
-# Marks between letters that stand for an apostrophe, as in "don`t", and entities
-# that may stand for a letter.
+# Marks between letters that stand for an apostrophe, as in "don`t", and
+# entities, which may stand for a letter.
 _IN_LETTERS = re.compile(
     rf"({_CODE_SPAN.pattern}|{_TAG.pattern})"
     rf"|(?<=[^\W\d_{UNSPACED_LETTERS}])(?:\\?[`\u00b4]|\\['\u2019])"
@@ -160,23 +160,11 @@ _NAMED_FIELD = re.compile(
     rf"|\$[A-Za-z_][{_LATIN}_]*"
     r"|%\d+\$[A-Za-z@]|\{\d[\w.:]*\}|__\w+?__|\\[nrt](?![a-z])"
 )
-# Around the cases of a message of ICU: "{n, plural, one {# day} other {# days}}".
+# Around the cases of a message of ICU: "{n, plural, one {day} other {days}}".
 _FIRST_CASE = re.compile(
     r"\{\w+, ?(?:plural|select|selectordinal),(?: ?offset:\d+)? ?=?\w+ ?\{"
 )
 _CASE = re.compile(rf"{_FIRST_CASE.pattern}|\}} ?=?\w+ ?\{{")
-_FIELD = re.compile(
-    r"\{\{[^{}]*\}\}|\$\{[^{}]*\}|%?\{[^\W\d][\w.:!-]*\}"
-    r"|\{\w+, ?(?:number|date|time)(?:,[^{}]*)?\}|%\([^()\s]+\)[#0 +-]*\d*"
-    rf"(?:\.\d+)?[A-Za-z]|%[{_LATIN}_]{{2,}}%(?![%A-Za-z])"
-    rf"|\$[A-Za-z_][{_LATIN}_]*"
-    r"|%\d+\$[A-Za-z@]|\{\d[\w.:]*\}|__\w+?__|\\[nrt](?![a-z])"
-)
-# Around the cases of a message of ICU: "{n, plural, one {# day} other {# days}}".
-_CASE = re.compile(
-    r"\{\w+, ?(?:plural|select|selectordinal),(?: ?offset:\d+)? ?=?\w+ ?\{"
-    r"|\} ?=?\w+ ?\{"
-)
 _FIELD = re.compile(
     r"\{\}|%%|%[+#0-]*(?:\d+|\*)?(?:\.\d+)?(?:l{0,2}[diouxX]|[sfFeEgGcrap@])"
     r"(?![A-Za-z])"

@@ -31,8 +31,8 @@ from relative_attention.text.sentences import split_sentences
 
 # Marks that end sentences where no blank follows.
 _UNSPACED_END = re.compile(r"[\u3002\uff01\uff1f\u300d\u300f\uff09\u2026]")
-# What begins a line that does not go on with the sentence of the line before it,
-# and what makes a line a heading, in Markdown.
+# What begins a line that does not go on with the sentence of the line before
+# it, and what makes a line a heading, in Markdown.
 _ITEM_START = re.compile(
     r"[-*+\u2013\u2014] |[\u2022\u00b7>|]|#+ |\d{1,3}[.)] |`{3}|~{3}"
 )

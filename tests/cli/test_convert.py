@@ -97,9 +97,24 @@ def test_nothing_is_written_when_averaging_is_refused(average, copy, tmp_path):
         ([copy, copy, "--last=2"], "for the checkpoints of one run"),
         ([copy, copy, "--output=x"], "must be a `.safetensors` file"),
         ([copy, best, "--output", best], "is one of the files to average"),
+        ([copy, "--output", best], "is in the run, whose files are kept"),
+        (
+            ["tatoeba_en_de", "tatoeba_en_fr", "--output=x.safetensors"],
+            "the same vocabulary to be averaged",
+        ),
+        ([copy, "--output", ""], "must not be empty"),
+        ([copy, "--output", copy / "config.json" / "x"], "is no folder"),
     ):
         check_refused(average(*words), message)
         assert names(tmp_path) == before
+    last = copy / "checkpoints" / "step-00000012" / "model.safetensors"
+    (last.parent / "state.json").unlink()
+    arrays = load_arrays(last)
+    next(iter(arrays.values()))[...] = np.nan
+    save_arrays(arrays, last)
+    for words in ([copy, "--in-place"], [copy]):
+        check_refused(average(*words), "step-00000012.* cannot be averaged")
+    assert load_arrays(copy / "model.safetensors").keys() == arrays.keys()
     shutil.rmtree(copy / "checkpoints")
     check_refused(average(copy), "has no checkpoints")
 

@@ -86,7 +86,7 @@ def test_nothing_is_written_when_text_cannot_be_scored(score, texts, tmp_path):
     texts["--source"] = tmp_path / "text"
     for content, message in (
         (b"one\n", "with 1 lines.*with 20"),
-        (b"one\n" * 6 + b" \n" * 14, "line 7 is empty"),
+        (b"one\n" * 6 + b" \xe2\x80\x8b\n" * 14, "line 7 is empty"),
         (b"one\n" * 19 + b"x" * 3000, "3,0.. tokens on line 20"),
     ):
         texts["--source"].write_bytes(content)

@@ -186,6 +186,17 @@ def counts_of(out):
     return counts, [(int(n.replace(",", "")), text) for n, text in lines]
 
 
+def test_a_cell_may_be_as_long_as_a_line(run, elsewhere):
+    cells = [*PAIRS, ("a" * 140_000, "b " * 70_000)]
+    write({"a.csv": comma_table(cells)})
+    status, out, err = run(
+        *("data", "pairs", "a.csv", "--output", "new"), *ALL_TO_TRAIN
+    )
+    assert (status, err) == (0, "")
+    assert "left out: 1 with more than 80 words" in out
+    assert texts_of("new", ("source", "target")) == {"train": PAIRS}
+
+
 @pytest.mark.parametrize("keep_equal", [False, True])
 def test_each_kind_that_is_left_out_is_told(keep_equal, run, elsewhere):
     pairs = [*PAIRS, *itertools.chain(*LEFT_OUT.values()), *KEPT]
@@ -314,6 +325,7 @@ BAD = {
     "zero": ({}, "a.tsv --columns 0 1", "columns 0 and 1"),
     "name": ({"a": b"en\tfr\n"}, "a --columns en fra", "'fra'.*Known: en, fr"),
     "two": ({"a": b"en\ten\n"}, "a --columns en fr", "two columns 'en'"),
+    "same": ({}, "a.tsv --columns 2 2", "columns must differ. .*: 2 twice"),
     "quotes": ({"a.csv": b'a,"b\nc\n'}, "a.csv", "line 2: .* quotation marks"),
     "delimiter": ({}, "a.tsv --delimiter ab", "`delimiter`"),
     "no zip": ({"a.zip": b"PK"}, "a.zip", "a.zip cannot be read"),

@@ -4,6 +4,7 @@ import itertools
 import math
 import sys
 
+import keras
 import numpy as np
 import pytest
 
@@ -250,7 +251,7 @@ def test_attention_shows_every_block_and_head(rng):
 
 @pytest.mark.parametrize("num_heads", [1, 7])
 def test_each_head_has_a_panel(num_heads, rng):
-    scores = rng.uniform(size=(num_heads, 2, 3))
+    scores = rng.uniform(size=(num_heads, 2, 3)).astype("float32")
     queries, keys = ["a", "$b$"], ["d", "e", "f"]
     figure = ra.plot.heads_figure(scores, queries, keys, title="Cross")
     assert figure.get_suptitle() == "Cross"
@@ -265,6 +266,14 @@ def test_each_head_has_a_panel(num_heads, rng):
         assert texts(axes.get_yticklabels()) == queries
     (bar,) = [axes for axes in figure.axes if axes.get_label() == "<colorbar>"]
     assert bar.get_ylim() == (0, scores.max())
+    assert is_png(figure)
+
+
+def test_half_precision_is_drawn_even_if_it_is_not_finite(rng):
+    scores = rng.uniform(size=(2, 3, 3)).astype("float32")
+    scores[0, 1] = np.nan
+    scores = keras.ops.cast(scores, "bfloat16")
+    figure = ra.plot.heads_figure(scores, ["I", "think", "I"])
     assert is_png(figure)
 
 

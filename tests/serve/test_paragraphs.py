@@ -118,6 +118,7 @@ def test_request_brings_terms_of_its_own(unknown):
         {"a" * 101: "x"},
         {"a": "x" * 101},
         {"a": "\ud800"},
+        {"a": "x", " a": "y"},
         {f"a{number}": "x" for number in range(101)},
     ],
 )
