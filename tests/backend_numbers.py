@@ -38,6 +38,7 @@ CASES = {
     },
     "parts": {"accumulation_steps": 3},
     "half": {"dtype": "mixed_float16"},
+    "added": {"added_loss": "l2"},
 }
 
 
@@ -156,11 +157,15 @@ def batch(num_rows, seed):
     return {"source_token_ids": source, "target_token_ids": inputs}, labels
 
 
-def model_of(global_clipnorm=None, dtype="float32", **compiled):
+def model_of(
+    global_clipnorm=None, dtype="float32", added_loss=None, **compiled
+):
     rng = np.random.default_rng(7)
     model = ra.Transformer(ra.TransformerConfig(**CONFIG), dtype=dtype)
     for weight in model.trainable_weights:
         weight.assign(rng.normal(size=weight.shape) / 2)
+    for block in (*model.encoder_blocks, *model.decoder_blocks):
+        block.activity_regularizer = keras.regularizers.get(added_loss)
     compiled.setdefault("metrics", [ra.Perplexity(), ra.TokenAccuracy()])
     # Adam's first step would turn gradients that are rounding errors into
     # whole steps.

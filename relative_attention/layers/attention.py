@@ -439,7 +439,8 @@ class SelfAttention(MultiHeadLayer):
         training: bool. Whether dropout is active.
         inputs_mask: bool tensor `(B, T)`. The Keras padding mask of `inputs`,
             which Keras fills in.
-        mask: The same, by the name that other layers of Keras have.
+        mask: The same, by the name that other layers of Keras have. With both,
+            a position must be real in both.
 
     Returns:
         Float tensor `(B, T, D)`, with `output_shape` for `D` if it is given,
@@ -497,6 +498,10 @@ class SelfAttention(MultiHeadLayer):
         # Keras fills in `mask` when `inputs` is the only tensor argument and
         # `inputs_mask` when there are more.
         padding_mask = mask if mask is not None else inputs_mask
+        if mask is not None and inputs_mask is not None:
+            for one in (mask, inputs_mask):
+                check_padding_mask("mask", one, *inputs.shape[:2])
+            padding_mask = ops.logical_and(mask, inputs_mask)
         is_causal = use_causal_mask or self.causal
         length = inputs.shape[1]
         recomputes = not return_attention_scores and self._recomputes(
@@ -793,7 +798,8 @@ class RelativeSelfAttention(OneEncodingAttention):
         training: bool. Whether dropout is active.
         inputs_mask: bool tensor `(B, T)`. The Keras padding mask of `inputs`,
             which Keras fills in.
-        mask: The same, by the name that other layers of Keras have.
+        mask: The same, by the name that other layers of Keras have. With both,
+            a position must be real in both.
 
     Returns:
         Float tensor `(B, T, D)`, with `output_shape` for `D` if it is given,
@@ -907,7 +913,8 @@ class RelativeGlobalAttention(OneEncodingAttention):
         training: bool. Whether dropout is active.
         inputs_mask: bool tensor `(B, T)`. The Keras padding mask of `inputs`,
             which Keras fills in.
-        mask: The same, by the name that other layers of Keras have.
+        mask: The same, by the name that other layers of Keras have. With both,
+            a position must be real in both.
 
     Returns:
         Float tensor `(B, T, D)`, with `output_shape` for `D` if it is given,

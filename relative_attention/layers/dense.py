@@ -265,7 +265,8 @@ class FeedForward(SublayerMaker):
         """Tells whether `ops.cpu_kernels` computes the layer."""
         dense_layers = (self.intermediate_dense, self.output_dense)
         return has_own_kernels() and not any(
-            dense.quantization_mode for dense in dense_layers
+            dense.quantization_mode or dense.activity_regularizer
+            for dense in dense_layers
         )
 
     def _with_own_gradient(self, rows: Tensor) -> Tensor:

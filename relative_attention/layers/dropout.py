@@ -88,7 +88,7 @@ class Dropout(keras.layers.Dropout):
             ) from error
 
     def _draw(self) -> DrawKept:
-        scale = 1 / (1 - self.rate)
+        scale = 1 / (1 - self.rate) if self.rate < 1 else 0.0
         with replica_seeds(self.seed_generator) as generator:
             seed = generator.next()
 

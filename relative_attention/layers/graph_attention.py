@@ -1,6 +1,7 @@
 """Attention between the nodes of a graph whose edges have labels."""
 
 from typing import Any
+from typing import NoReturn
 from typing import Self
 from typing import Unpack
 
@@ -225,6 +226,17 @@ class RelationAwareSelfAttention(OneEncodingAttention):
         mask = self._merge_masks(inputs, attention_mask, None, use_causal_mask)
         terms = self._terms(inputs, relations, mask)
         return self._merge_heads(terms.context()), terms
+
+    def start_cache(self, batch_size: int | Tensor) -> NoReturn:
+        """Raises an error: the nodes of a graph come all at once."""
+        raise NotImplementedError(
+            "The nodes of a graph cannot be decoded step by step. Call the "
+            "layer on all of them."
+        )
+
+    def decode_step(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raises an error, as `start_cache` does."""
+        self.start_cache(1)
 
     def _terms(
         self,

@@ -493,6 +493,8 @@ class Transformer(TrainableModel):
             own.call is base.call
             and own.logits is base.logits
             and type(self.output_embedding) is TokenEmbedding
+            # Keras computes it of logits.
+            and self.activity_regularizer is None
         )
         if loss is None or not computes_ours:
             return super().token_scores(
@@ -554,6 +556,10 @@ class Transformer(TrainableModel):
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
             "trainable": self.trainable,
         }
+        if self.activity_regularizer is not None:
+            config["activity_regularizer"] = keras.regularizers.serialize(
+                self.activity_regularizer
+            )
         quantized = adapters.quantization_config(self)
         if quantized:
             config["quantized_layers"] = quantized

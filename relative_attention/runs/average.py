@@ -78,7 +78,7 @@ def average_run(
         name = f"{run.resolve().name}_average_{len(checkpoints)}"
         output = run.resolve().with_name(name)
     output = pathlib.Path(output)
-    if output.resolve().is_relative_to(run.resolve()):
+    if run.resolve() in output.resolve().parents:
         raise InputError(
             f"`--output {output}` is in the run, whose files are kept. Choose "
             "another place, or `--in-place` to replace its weights."

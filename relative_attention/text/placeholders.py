@@ -424,10 +424,8 @@ class Placeholders:
             for match in pattern.finditer(text):
                 if not is_part(match.span()):
                     add(match.span())
-        kinds = _KINDS
-        if _FIRST_CASE.search(text):
-            kinds = ((_CASE, False, "bracket"), *_KINDS)
-        for pattern, is_word, order in kinds:
+        first = [(_CASE, False, "bracket")] if _FIRST_CASE.search(text) else []
+        for pattern, is_word, order in (*first, *_KINDS):
             for match in pattern.finditer(text):
                 add(match.span(), match[0], is_word, order)
         if self._numbers_lines:

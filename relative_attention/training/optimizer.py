@@ -177,7 +177,8 @@ def _update_on_all_replicas(
 
     # An assignment within a replica would first compare all copies.
     def move(average: Tensor, variable: Tensor, weight: Tensor) -> None:
-        average.assign_add(weight * (variable - average))
+        change = tf.cast(weight, average.dtype) * (variable - average)
+        average.assign_add(change)
 
     def update(strategy: "tf.distribute.Strategy", weight: Tensor) -> None:
         for variable, average in pairs:

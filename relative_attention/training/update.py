@@ -588,6 +588,8 @@ def _jax_gradients(
                 *model.metrics_variables,
             ],
             [*trainable, *non_trainable, *of_optimizer, *of_metrics],
+            # Those that layers add.
+            collect_losses=True,
         ) as scope:
             loss = loss_of_rows(model, *rows, num_tokens)
             scaled_loss = model.optimizer.scale_loss(loss)
@@ -622,9 +624,14 @@ def _jax_gradients(
 
 
 def _scope(
-    variables: Sequence[keras.Variable], values: Sequence[Tensor]
+    variables: Sequence[keras.Variable],
+    values: Sequence[Tensor],
+    collect_losses: bool = False,
 ) -> keras.StatelessScope:
-    return keras.StatelessScope(state_mapping=list(zip(variables, values)))
+    return keras.StatelessScope(
+        state_mapping=list(zip(variables, values)),
+        collect_losses=collect_losses,
+    )
 
 
 def _values(

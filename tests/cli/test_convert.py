@@ -89,6 +89,8 @@ def test_average_writes_only_weights_to_a_file(average, trained, tmp_path):
 
 
 def test_nothing_is_written_when_averaging_is_refused(average, copy, tmp_path):
+    other = tmp_path / "file"
+    other.touch()
     before = names(tmp_path)
     best = copy / "best.safetensors"
     for words, message in (
@@ -102,8 +104,7 @@ def test_nothing_is_written_when_averaging_is_refused(average, copy, tmp_path):
             ["tatoeba_en_de", "tatoeba_en_fr", "--output=x.safetensors"],
             "the same vocabulary to be averaged",
         ),
-        ([copy, "--output", ""], "must not be empty"),
-        ([copy, "--output", copy / "config.json" / "x"], "is no folder"),
+        ([copy, "--output", other / "x"], "is no folder"),
     ):
         check_refused(average(*words), message)
         assert names(tmp_path) == before

@@ -511,6 +511,8 @@ def test_defaults_of_global_attention_are_tensor2tensors():
 
 
 def test_graph_of_an_older_file_may_name_a_way_that_was_not_used(inputs):
+    with pytest.raises(NotImplementedError, match="step by step"):
+        ra.RelationAwareSelfAttention(N, H, R).start_cache(1)
     config = ra.RelationAwareSelfAttention(N, H, R).get_config()
     layer = ra.RelationAwareSelfAttention.from_config(
         {**config, "implementation": "recompute"}

@@ -123,3 +123,7 @@ def test_feed_forward_drops_intermediate_units(rng, randomize):
     np.testing.assert_allclose(
         layer(inputs), hidden @ kernel_out + bias_out, rtol=1e-4, atol=1e-4
     )
+
+
+def test_all_is_dropped_at_a_rate_of_one(inputs):
+    np.testing.assert_array_equal(Dropout(1.0)(inputs, training=True), 0)

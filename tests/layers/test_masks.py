@@ -276,3 +276,16 @@ def test_keras_mask_hides_padding_of_both_sides(rng, make, left, right):
     np.testing.assert_allclose(outputs, expected, rtol=0, atol=1e-5)
     outputs = call(padded(target), source)[:, left : left + T]
     np.testing.assert_allclose(outputs, expected, rtol=0, atol=1e-5)
+
+
+def test_a_position_is_real_only_in_both_masks(rng):
+    layer = ra.SelfAttention(N, H, "rotary")
+    inputs = rng.normal(size=(B, T, 7)).astype("float32")
+    one, other = (rng.integers(0, 2, (B, T)).astype(bool) for _ in range(2))
+    one[:, 2] = other[:, 2] = True
+    found = layer(inputs, mask=one, inputs_mask=other)
+    np.testing.assert_allclose(
+        found, layer(inputs, mask=one & other), rtol=0, atol=1e-6
+    )
+    with pytest.raises(ValueError, match="mask"):
+        layer(inputs, mask=one, inputs_mask=other[:, 1:])

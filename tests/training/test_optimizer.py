@@ -90,7 +90,7 @@ def expected_averages(weights):
     return result
 
 
-@pytest.mark.parametrize("dtype", ["float32", "mixed_float16"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "mixed_float16"])
 def test_averages_are_those_of_the_formula(data, dtype):
     # 12 steps: the momentum reaches its limit after the sixth.
     record = Record()

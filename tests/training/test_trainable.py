@@ -163,6 +163,52 @@ def test_common_factor_of_weights_changes_no_update(dtype, sharing):
             np.testing.assert_allclose(weight, expected, rtol=0, atol=limit)
 
 
+def regularized(place):
+    """A model with a loss that a layer adds, or with one of its own."""
+    regularizer = keras.regularizers.L2(0.5)
+    if place == "model":
+        config = tiny_transformer().config
+        return ra.Transformer(config, activity_regularizer=regularizer)
+    model = tiny_transformer()
+    block = model.decoder_blocks[0]
+    layer = {
+        "block": block,
+        "attention": block.self_attention,
+        "dense": block.feed_forward.intermediate_dense,
+    }[place]
+    layer.activity_regularizer = regularizer
+    return model
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        # JAX leaves out that of a model, as of any model of Keras.
+        pytest.param(
+            "model", marks=pytest.mark.only_on("tensorflow", reason="a model's")
+        ),
+        "block",
+        "attention",
+        "dense",
+    ],
+)
+def test_losses_that_layers_add_are_trained(place):
+    model = regularized(place)
+    x, y, _ = batch_of(4)
+    plain = tiny_transformer()
+    plain.set_weights(model.get_weights())
+    losses = []
+    for one in (plain, model):
+        one.compile(keras.optimizers.SGD(0.0), ra.MaskedCrossEntropy())
+        trained = one.train_on_batch(x, y, return_dict=True)["loss"]
+        tested = one.evaluate(x, y, verbose=0, return_dict=True)["loss"]
+        np.testing.assert_allclose(trained, tested, rtol=1e-5)
+        losses.append(trained)
+    assert losses[1] > 1.001 * losses[0]
+    again = type(model).from_config(model.get_config())
+    assert (again.activity_regularizer is None) == (place != "model")
+
+
 @IN_PARTS
 def test_losses_that_layers_add_are_refused_of_parts():
     model = words(activity_regularizer="l2")
