@@ -228,14 +228,28 @@ class RelationAwareSelfAttention(OneEncodingAttention):
         return self._merge_heads(terms.context()), terms
 
     def start_cache(self, batch_size: int | Tensor) -> NoReturn:
-        """Raises an error: the nodes of a graph come all at once."""
+        """Raises an error: the nodes of a graph come all at once.
+
+        Args:
+            batch_size: not used.
+
+        Raises:
+            NotImplementedError: always.
+        """
         raise NotImplementedError(
             "The nodes of a graph cannot be decoded step by step. Call the "
             "layer on all of them."
         )
 
     def decode_step(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Raises an error, as `start_cache` does."""
+        """Raises an error, as `start_cache` does.
+
+        Args:
+            *args, **kwargs: not used.
+
+        Raises:
+            NotImplementedError: always.
+        """
         self.start_cache(1)
 
     def _terms(
