@@ -183,7 +183,7 @@ _DIGITS = re.compile(
     r"|\d{2,}(?: \d{2,}){2,}|\d{3,})"
     rf"|{_MINUS}\d\d?%?){_NUMBER_END}"
 )
-# Of programs: "user_name", "userName" and "main()".
+# Names in programs: "user_name", "userName" and "main()".
 _NAME = re.compile(
     rf"{_START}(?:(?:[A-Za-z0-9]+(?:_[A-Za-z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]*)+)"
     rf"(?:\(\))?|[A-Za-z]\w{{0,80}}\(\)){_END}"
@@ -216,7 +216,7 @@ _DASH = re.compile(
     r"|[-!<=>]+[<=>]|<-+(?!\d)"
     r"|\u2026(?=[\"\u201d\u00bb) ]{0,3}(?m:$))"
 )
-# After a blank, as "-Yes" may begin what someone says.
+# Of commands. "-x" has a word before it, as "-Yes" may begin what someone says.
 _OPTION = re.compile(r"(?<=\w )-[a-z](?!\w)|(?<![^\s(])--[a-z][a-z\d-]+(?!\w)")
 # What belongs together if a thing is on both sides.
 _BETWEEN = re.compile(r" *|[-\u2013:'\u2019/=]{1,2}")

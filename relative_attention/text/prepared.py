@@ -31,8 +31,8 @@ from relative_attention.text.sentences import split_sentences
 
 # Marks that end sentences where no blank follows.
 _UNSPACED_END = re.compile(r"[\u3002\uff01\uff1f\u300d\u300f\uff09\u2026]")
-# What begins a line that does not go on with the sentence of the line before
-# it, and what makes a line a heading, in Markdown.
+# In Markdown: what begins a line in which the sentence before it does not
+# continue, and what makes a line a heading, a row of a table or a fence.
 _ITEM_START = re.compile(
     r"[-*+\u2013\u2014] |[\u2022\u00b7>|]|#+ |\d{1,3}[.)] |`{3}|~{3}"
 )
@@ -54,8 +54,8 @@ class Sentence(NamedTuple):
             capitals.
         is_capitalized: bool. Whether only the first letter is a capital.
         is_kept: bool. Whether it is its own translation.
-        is_tidied: bool. Whether halves of characters and blanks that a model
-            writes too many of are left out.
+        is_tidied: bool. Whether halves of characters and doubled blanks are
+            left out of its translation.
     """
 
     text: str
@@ -254,9 +254,9 @@ def _things_of(text: str, remaining: Iterator[Thing]) -> list[Thing]:
 
 
 def _blocks(text: str) -> list[tuple[str, str]]:
-    """Returns parts of a text in which a sentence may go on in the next line.
+    """Returns parts of a text, each with the line ends that follow it.
 
-    With the line ends between each part and the next.
+    Within a part, a sentence may continue in the next line.
     """
     blocks = []
     start = 0
