@@ -42,7 +42,7 @@ from relative_attention.text.form import UNSPACED
 from relative_attention.text.form import UNSPACED_LETTERS
 from relative_attention.text.form import clean_text
 from relative_attention.text.form import is_of_spaced_word
-from relative_attention.text.placeholders import without_signs
+from relative_attention.text.signs import without_signs
 
 # A line has no more variants on average.
 MOST_VARIANTS = 4

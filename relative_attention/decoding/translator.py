@@ -34,11 +34,11 @@ from relative_attention.tensor_type import Tensor
 from relative_attention.text.case import has_letter
 from relative_attention.text.form import clean_text
 from relative_attention.text.placeholders import Placeholders
-from relative_attention.text.placeholders import without_signs
 from relative_attention.text.prepared import Sentence
 from relative_attention.text.prepared import TextRules
 from relative_attention.text.prepared import line_of
 from relative_attention.text.sentences import seems_to_have_sentences
+from relative_attention.text.signs import without_signs
 
 if TYPE_CHECKING:
     from relative_attention.decoding.model_steps import StepModel

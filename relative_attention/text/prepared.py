@@ -18,16 +18,16 @@ from relative_attention.text import case
 from relative_attention.text.form import SIGNS
 from relative_attention.text.form import UNSPACED
 from relative_attention.text.form import clean_lines
-from relative_attention.text.placeholders import CLOSING
+from relative_attention.text.patterns import CLOSING
 from relative_attention.text.placeholders import Placeholders
-from relative_attention.text.placeholders import Thing
-from relative_attention.text.placeholders import has_all_signs
-from relative_attention.text.placeholders import joined
-from relative_attention.text.placeholders import num_signs
-from relative_attention.text.placeholders import numbered
-from relative_attention.text.placeholders import with_things
-from relative_attention.text.placeholders import without_outer
 from relative_attention.text.sentences import split_sentences
+from relative_attention.text.signs import Thing
+from relative_attention.text.signs import has_all_signs
+from relative_attention.text.signs import joined
+from relative_attention.text.signs import num_signs
+from relative_attention.text.signs import numbered
+from relative_attention.text.signs import with_things
+from relative_attention.text.signs import without_outer
 
 # Marks that end sentences where no blank follows.
 _UNSPACED_END = re.compile(r"[\u3002\uff01\uff1f\u300d\u300f\uff09\u2026]")
