@@ -210,8 +210,7 @@ class _Place(NamedTuple):
 
     Attributes:
         word: the word of the source.
-        is_same: whether it is the same in the target; of digits, whether they
-            are the same number, wide or not.
+        is_same: whether it is the same in the target, or the same number.
         is_name: whether it may be a name.
         is_frequent: whether it is in many lines of the text.
         spans: the start and end of the words in the source and the target.
@@ -323,7 +322,9 @@ class _Twins:
         found: list[tuple[float, _Place]] = []
         for word, span in own.items():
             twin, dice = self._twins.get(word, ("", 0.0))
-            if is_number := word.isdecimal():
+            # As "2" or, if it has one or two digits, "two".
+            is_number = word.isdecimal()
+            if is_number and (_narrow(word) in numbers or len(word) > 2):
                 twin, dice = numbers.get(_narrow(word), ""), 1.0
             if twin not in others:
                 continue

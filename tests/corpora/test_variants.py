@@ -293,6 +293,24 @@ def test_names_and_numbers_are_found_without_case_and_with_wide_digits(
         assert len(found) > 5
 
 
+def test_number_is_found_that_the_other_side_has_as_a_word(tmp_path):
+    numbers = {"２": "two", "３": "three", "１０": "ten"}
+    pairs = [
+        (f"{its}が犬を{digits}匹見た。", f"So {name} saw {word} dogs.")
+        for digits, word in numbers.items()
+        for name, its in (("Tom", "トム"), ("Mary", "メアリー"))
+    ]
+    write_variants(corpus_of(tmp_path, pairs, 50), tmp_path / "new", share=4)
+    variants = variants_in(tmp_path / "new", pairs)
+    line = ("トムが犬をPLACE匹見た。", "So Tom saw PLACE dogs.")
+    found = {
+        source
+        for (source,), (target,) in things(variants, line)
+        if source == target and source not in SIGNS
+    }
+    assert len(found) > 5
+
+
 def test_share_decides_the_number_of_variants(tmp_path):
     counts = write_variants(
         corpus_of(tmp_path, times=50), tmp_path / "new", share=0.5
