@@ -115,6 +115,8 @@ _MOST_SIGNS = 3
 # The share of variants whose signs are numbered at random: a sentence has the
 # first ones, but a model must know all.
 _ANY_SIGNS = 0.3
+# The share of drawn names that stand between signs, as names in tags do.
+_IN_SIGNS = 0.15
 
 
 def variants_of(
@@ -579,15 +581,20 @@ class _Writer:
     def _around(self, pair: _Pair, places: list[_Place]) -> _Pair:
         """Puts signs around two words, or beside them."""
         place = self._draws.choice(places)
+        own, other = (
+            line[slice(*span)] for line, span in zip(pair, place.spans)
+        )
+        return self._in_signs(pair, place, own, other)
+
+    def _in_signs(
+        self, pair: _Pair, place: _Place, own: str, other: str
+    ) -> _Pair:
         first, last = tuple(self._signs(2))
         before, after = self._draws.choices(
             ((first, last), (first, ""), ("", first)), (4, 1, 1)
         )[0]
-        own, other = (
-            _joined(before, line[start:end], after)
-            for line, (start, end) in zip(pair, place.spans)
-        )
-        return _with(pair, [(place, own)], other)
+        source, target = (_joined(before, word, after) for word in (own, other))
+        return _with(pair, [(place, source)], target)
 
     def _line(self, pair: _Pair, places: list[_Place]) -> _Pair:
         """Puts signs before, after or around a line."""
@@ -614,6 +621,9 @@ class _Writer:
     # === As words ===
 
     def _name(self, pair: _Pair, places: list[_Place]) -> _Pair:
+        if self._draws.random() < _IN_SIGNS:
+            name = self._names.name()
+            return self._in_signs(pair, self._draws.choice(places), name, name)
         return self._with_drawn(pair, places, self._names.name)
 
     def _addressed(self, pair: _Pair, places: list[_Place]) -> _Pair:

@@ -89,11 +89,18 @@ def test_sign_stands_for_words_that_translate_each_other(variants, line):
 
 
 def test_signs_stand_around_words_that_translate_each_other(variants):
-    line = (
-        "Tom sees PLACE dogs PLACE today.",
-        "Heute sieht Tom PLACE Hunde PLACE.",
-    )
-    found = things(variants, line)
+    found = [
+        signs
+        for verb, its in VERBS.items()
+        for noun, own in NOUNS.items()
+        for signs in things(
+            variants,
+            (
+                f"Tom {verb} PLACE {noun} PLACE today.",
+                f"Heute {its} Tom PLACE {own} PLACE.",
+            ),
+        )
+    ]
     assert found and all(source == target for source, target in found)
     assert all(len(set(source)) == 2 for source, _ in found)
 
@@ -136,6 +143,19 @@ def test_names_and_numbers_give_their_place_to_others(variants):
             if source == target and source not in SIGNS
         }
         assert len(found) > 5
+
+
+def test_names_stand_between_signs(variants):
+    """As names in tags, which are none of the words of the text."""
+    found = things(
+        variants, ("PLACE sees dogs today.", "Heute sieht PLACE Hunde.")
+    )
+    names = {
+        re.fullmatch("[\x01-\x08] (.+) [\x01-\x08]", source)
+        for (source,), (target,) in found
+        if source == target
+    }
+    assert len({name[1] for name in names if name and name[1] != "Tom"}) > 2
 
 
 def test_line_is_addressed_to_a_name_or_number(variants):
