@@ -100,6 +100,7 @@ NAMED_FIELD = re.compile(
     rf"(?:\.\d+)?[A-Za-z]|%[{_LATIN}_]{{2,}}%(?![%A-Za-z])"
     rf"|\$[A-Za-z_][{_LATIN}_]*"
     r"|%\d+\$[A-Za-z@]|\{\d[\w.:]*\}|__\w+?__|\\[nrt](?![a-z])"
+    r"|(?<![\w:]):[a-z][a-z\d_+-]*:(?!\w)"
 )
 # Around the cases of a message of ICU: "{n, plural, one {day} other {days}}".
 FIRST_CASE = re.compile(
@@ -115,13 +116,14 @@ FIELD = re.compile(
 BEFORE_TERM = re.compile(rf"(?>{TAG.pattern}|[^\w.!?\u2026:\n])++$")
 _CURRENCY = "[$\u00a3\u00a5\u20ac]"
 # Dates, times and versions; and all other numbers but those of one and two
-# digits, which models know as words. Models may leave out a minus.
+# digits, which models know as words. Models may leave out a minus, or one of
+# two shares.
 DIGITS = re.compile(
     rf"(?:(?:{_MINUS})?{_NUMBER_START}(?<![_.])"
     r"(?:\d{1,3}(?:['\u2019]\d{3})+(?:[.,]\d+)?|\d+(?:[.,:/\u2013-]\d+)+"
     # Groups of digits, as in telephone numbers.
     r"|\d{2,}(?: \d{2,}){2,}|\d{3,})"
-    rf"|{_MINUS}\d\d?%?){_NUMBER_END}"
+    rf"|{_MINUS}\d\d?%?|\b\d\d?(?= ?%)){_NUMBER_END}"
 )
 # Names in programs: "user_name", "userName" and "main()".
 _NAME = re.compile(
@@ -136,6 +138,16 @@ CODE = re.compile(
     rf"(?!\d+[.,]?\d*[a-z\u00c0-\u024f]{{1,4}}{_END}(?![-_/\d]))"
     r"[A-Za-z0-9_]+(?:[./-](?![a-z]{3})[A-Za-z0-9_]+)*"
     rf"{_CODE_END}(?!-[a-z\u00c0-\u024f])"
+)
+# "C++", "C#", "AT&T" and "Ctrl+C"; and formulas of numbers and single letters.
+_JOINED = re.compile(
+    rf"{_START}(?:[A-Z](?:\+\+|#)|[A-Z]+(?:&[A-Z]+)+"
+    rf"|[A-Z][A-Za-z\d]*(?:\+[A-Z\d][A-Za-z\d]*)+){_END}"
+)
+_OPERAND = rf"(?:{_START}(?<![.,])(?:\d+|[A-Za-z])(?![.,]?\d){_END})"
+_FORMULA = re.compile(
+    rf"{_OPERAND}(?: ?[-*/] ?{_OPERAND}){{0,8}} ?[+=\u00d7\u00f7\u2264\u2265] ?"
+    rf"{_OPERAND}(?: ?[-+*/=\u00d7\u00f7\u2264\u2265] ?{_OPERAND})*"
 )
 _SMALL = "\u00b2\u00b3\u00b9\u2070-\u208e"
 _UNIT = re.compile(
@@ -162,7 +174,7 @@ _OPTION = re.compile(r"(?<=\w )-[a-z](?!\w)|(?<![^\s(])--[a-z][a-z\d-]+(?!\w)")
 BETWEEN = re.compile(r" *|[-\u2013:'\u2019/=]{1,2}")
 # The number of a line in a list. Other languages write "1." for "1st".
 LINE_NUMBER = re.compile(
-    r"(?m:^)(?:\d{1,3}[.\uff0e](?!\d)|\uff08\w{1,2}\uff09)"
+    r"(?m:^)(?:\d{1,3}[.\uff0e](?!\d)|[IVX]{1,6}\.(?= )|\uff08\w{1,2}\uff09)"
 )
 _BRACKET = re.compile(r"[()\[\]{}]")
 ENDS_IN_ORDINAL = re.compile(r"(?<!\d)\d{1,3}$")
@@ -186,6 +198,8 @@ KINDS = (
     (NAMED_FIELD, True, ""),
     (FIELD, True, "field"),
     (_NAME, True, ""),
+    (_FORMULA, True, ""),
+    (_JOINED, True, ""),
     (_PHONE, True, ""),
     (_IP, True, ""),
     (_UNIT, True, ""),

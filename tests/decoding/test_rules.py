@@ -466,6 +466,12 @@ KEPT = [
         "teS my_name ro go() won",
     ),
     ("An aPhone is in", "An [1] is in", "nA aPhone si ni"),
+    ("C++ or AT&T do", "[1] or [2] do", "C++ ro AT&T od"),
+    ("Use Ctrl+C or F# now", "Use [1] or [2] now", "esU Ctrl+C ro F# won"),
+    ("If a + b = 10 I go", "If [1] I go", "fI a + b = 10 I og"),
+    ("a 3 - b or 2+2=4 go", "a 3 - b or [1] go", "a 3 - b ro 2+2=4 og"),
+    ("So :red_dog: is in", "So [1] is in", "oS :red_dog: si ni"),
+    ("So: I do: go", "So: I do: go", ":oS I :od og"),
     (
         "Run it -x or --all now",
         "Run it [1] or [2] now",
@@ -513,8 +519,8 @@ KEPT = [
     ("Dear {name}, go", "Dear [1], go", "raeD ,{name} og"),
     ("Take {{ it }} or %(n)d", "Take [1] or [2]", "ekaT {{ it }} ro %(n)d"),
     ("Take %s or %d.", "Take [1] or [2].", "ekaT %s ro .%d"),
-    ("Take %s%d or 5%% now", "Take [1] or 5 [2] now", "ekaT %s%d ro 5%% won"),
-    ("It is 20 % so far", "It is 20 [1] so far", "tI si 02 % os raf"),
+    ("Take %s%d or 5%% now", "Take [1] or [2] now", "ekaT %s%d ro 5%% won"),
+    ("Of 20 % or 5% so far", "Of [1] or [2] so far", "fO 20 % ro 5% os raf"),
     # Numbers, with the separators of the target.
     ("Of 1,234,567.5 men", "Of [1] men", "fO 1.234.567,5 nem"),
     ("It is -1,234.5 now", "It is [1] now", "tI si -1.234,5 won"),
@@ -566,6 +572,7 @@ KEPT = [
     ("[x] Buy milk", "Buy milk", "[x] yuB klim"),
     ("a) Buy milk :-)", "Buy milk", "a) yuB klim :-)"),
     ("1. Buy milk :D", "Buy milk", "1. yuB klim :D"),
+    ("IV. Buy milk", "Buy milk", "IV. yuB klim"),
     ("\u2014Go on\u2026", "Go on", "\u2014oG no\u2026"),
     (
         "It is (a) or (b) now",
