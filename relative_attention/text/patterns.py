@@ -177,14 +177,18 @@ LINE_NUMBER = re.compile(
     r"(?m:^)(?:\d{1,3}[.\uff0e](?!\d)|[IVX]{1,6}\.(?= )|\uff08\w{1,2}\uff09)"
 )
 _BRACKET = re.compile(r"[()\[\]{}]")
+# A model may end with other quotation marks than those it began with.
+QUOTATION_MARK = re.compile("[\u201c-\u201f\u00ab\u00bb\u2039\u203a]")
 ENDS_IN_ORDINAL = re.compile(r"(?<!\d)\d{1,3}$")
 # What closes, with no blank before it, and what opens, with none after it.
 CLOSING = re.compile(r"^(?:</[A-Za-z\d][^<>]*>|[)\]}])")
 OPENING = re.compile(r"(?:<[A-Za-z\d][^<>]*(?<!/)>|[(\[{])$")
-# Tags and brackets, and marks of Markdown, which open what they close, too.
+# Tags and brackets; and marks of Markdown and quotation marks, which open what
+# they close, too.
 PAIRED = re.compile(
     r"<(?P<end>/?)(?P<tag>[A-Za-z][\w:.-]*|\d+)[^<>]*>"
-    r"|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<mark>[*_~]+)"
+    r"|(?P<open>[(\[{])|(?P<close>[)\]}])"
+    rf"|(?P<mark>[*_~]+|{QUOTATION_MARK.pattern})"
 )
 
 # What finds things of each kind, whether they are words, and their order.
@@ -207,6 +211,7 @@ KINDS = (
     (_DASH, False, ""),
     (_OPTION, True, ""),
     (_BRACKET, False, "bracket"),
+    (QUOTATION_MARK, False, "bracket"),
 )
 
 

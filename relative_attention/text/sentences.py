@@ -50,6 +50,8 @@ _ITEM = re.compile(r"(?:\d{1,3}|[A-Za-z])[.)]")
 # What no sentence begins with, as the second parts of "J.-C." and "2.º", and
 # closing marks.
 _CONTINUED = re.compile(r"-\w|[\u00aa\u00ba\u300d\u300f]")
+# What closes a quotation, see `Placeholders.with_signs`.
+_CLOSING = re.compile(rf"([{SIGNS}])( ?)")
 # An end, and a beginning with which the sentence continues: Spanish "9 a. m. y"
 # and "20 d. C.", French "2 c. \u00e0 s. de sel", and a Japanese quote and its
 # particle.
@@ -97,9 +99,14 @@ def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
             last, blank = pairs.pop()
             blank += before
             # A line end is an end, whatever stands before it.
+            closing = None if blank else _CLOSING.match(sentence)
+            if closing:
+                last, blank = last + closing[1], closing[2]
+                sentence = sentence[closing.end() :]
             end = last[-_LONGEST_END:]
             is_same = "\n" not in blank and (
-                _CONTINUED.match(sentence)
+                (closing and sentence[:1].islower())
+                or _CONTINUED.match(sentence)
                 or continues.search(end)
                 or any(
                     one.search(end) and other.match(sentence)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from relative_attention.text.form import SIGNS
 from relative_attention.text.form import UNSPACED
 from relative_attention.text.patterns import PAIRED
+from relative_attention.text.patterns import QUOTATION_MARK
 
 _SIGN = re.compile(f"[{SIGNS}]")
 
@@ -100,10 +101,14 @@ def joined(parts: Sequence[str], things: Sequence[Thing]) -> str:
 
 
 _BRACKETS = dict(zip(")]}", "([{"))
+# Languages open with what others close with.
+_QUOTE = '"'
 
 
 def name_and_end(mark: re.Match[str]) -> tuple[str, bool]:
     """Returns what a match of `PAIRED` opens or ends, and whether it ends."""
+    if mark["mark"] and QUOTATION_MARK.match(mark["mark"]):
+        return _QUOTE, False
     name = mark["tag"] or mark["mark"] or mark["open"]
     return name or _BRACKETS[mark["close"]], bool(mark["end"] or mark["close"])
 
@@ -129,7 +134,7 @@ def _partners(
                     num_open[other] -= 1
                 partners[start].add(number)
                 partners[number].add(start)
-            elif not (is_end or (found["mark"] and is_item)):
+            elif name == _QUOTE or not (is_end or (found["mark"] and is_item)):
                 opened.append((name, number))
                 num_open[name] += 1
     return partners

@@ -587,6 +587,14 @@ KEPT = [
     ("My dog is **in**", "My dog is [1] in [2]", "yM god si **ni**"),
     ("* My *dog* is", "My [1] dog [2] is", "* yM *god* si"),
     ("Go (to my dog)", "Go [1] to my dog [2]", "oG (ot ym god)"),
+    # Quotation marks, unless they are around the sentence.
+    ("\u201eGo on!\u201c he said", "[1] Go on![2] he said", None),
+    (
+        "Go to \u00ab my dog \u00bb",
+        "Go to [1] my dog [2]",
+        "oG ot \u00ab ym god \u00bb",
+    ),
+    ('Go to "my dog" now', 'Go to "my dog" now', None),
     # Both ends share a sign.
     ("(So (go on))", "[1] So [2] go on [3]", "(oS (og no))"),
     ("</p></b>My dog is [so", "My dog is [1] so", "</p></b>yM god si [os"),
