@@ -115,6 +115,8 @@ FIELD = re.compile(
 # Atomic, as a comment is also a run of marks.
 BEFORE_TERM = re.compile(rf"(?>{TAG.pattern}|[^\w.!?\u2026:\n])++$")
 _CURRENCY = "[$\u00a3\u00a5\u20ac]"
+# After a number and a blank, the same in most languages.
+_MEASURE = r"(?: (?:[kMGT]B|[kcm]?m|[km]?g|[mc]?l|k?Wh?|V|[kMG]?Hz)(?!\w))"
 # Dates, times and versions; and all other numbers but those of one and two
 # digits, which models know as words. Models may leave out a minus, or one of
 # two shares.
@@ -123,7 +125,8 @@ DIGITS = re.compile(
     r"(?:\d{1,3}(?:['\u2019]\d{3})+(?:[.,]\d+)?|\d+(?:[.,:/\u2013-]\d+)+"
     # Groups of digits, as in telephone numbers.
     r"|\d{2,}(?: \d{2,}){2,}|\d{3,})"
-    rf"|{_MINUS}\d\d?%?|\b\d\d?(?= ?%)){_NUMBER_END}"
+    rf"|{_MINUS}\d\d?%?|\b\d\d?(?= ?%)|\b\d\d?(?={_MEASURE})){_NUMBER_END}"
+    rf"{_MEASURE}?"
 )
 # Names in programs: "user_name", "userName" and "main()".
 _NAME = re.compile(
@@ -235,5 +238,6 @@ def amounts(group: str, decimal: str) -> re.Pattern[str]:
         rf"(?:(?:[kKMmBbT]|[bmt]n){_END})?"
         rf"|{start}(?:(?:{number}|\d+){end} ?{_CURRENCY}"
         # Not "3.30pm".
-        rf"|{number}{end}(?:(?!st|nd|rd|th|[ap]m)[A-Za-z\u00b5]{{1,3}})?{_END})"
+        rf"|{number}{end}(?:{_MEASURE}"
+        rf"|(?:(?!st|nd|rd|th|[ap]m)[A-Za-z\u00b5]{{1,3}})?{_END}))"
     )

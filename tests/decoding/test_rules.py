@@ -532,6 +532,8 @@ KEPT = [
     ("It is 1'250'000.75 now", "It is [1] now", None),
     ("Of 1,000-2,000.5 men", "Of [1] men", "fO 1.000-2.000,5 nem"),
     ("At 1,500km or 2.5GB go", "At [1] or [2] go", "tA 1.500km ro 2,5GB og"),
+    ("Of 60 kg or 1.5 m now", "Of [1] or [2] now", "fO 60 kg ro 1,5 m won"),
+    ("Of 60 go or 5 me now", "Of 60 go or 5 me now", None),
     ("At 3.30pm I go", "At 3.30pm I go", "tA mp03.3 I og"),
     ("It is US$1.50 now", "It is [1] now", "tI si US$1,50 won"),
     ("It is $1,000.50 now", "It is [1] now", "tI si $1.000,50 won"),
