@@ -100,7 +100,7 @@ NAMED_FIELD = re.compile(
     rf"(?:\.\d+)?[A-Za-z]|%[{_LATIN}_]{{2,}}%(?![%A-Za-z])"
     rf"|\$[A-Za-z_][{_LATIN}_]*"
     r"|%\d+\$[A-Za-z@]|\{\d[\w.:]*\}|__\w+?__|\\[nrt](?![a-z])"
-    r"|(?<![\w:]):[a-z][a-z\d_+-]*:(?!\w)"
+    r"|(?<![\w:]):[a-z+-][a-z\d_+-]*:(?!\w)"
 )
 # Around the cases of a message of ICU: "{n, plural, one {day} other {days}}".
 FIRST_CASE = re.compile(
@@ -115,18 +115,17 @@ FIELD = re.compile(
 # Atomic, as a comment is also a run of marks.
 BEFORE_TERM = re.compile(rf"(?>{TAG.pattern}|[^\w.!?\u2026:\n])++$")
 _CURRENCY = "[$\u00a3\u00a5\u20ac]"
-# After a number and a blank, the same in most languages.
-_MEASURE = r"(?: (?:[kMGT]B|[kcm]?m|[km]?g|[mc]?l|k?Wh?|V|[kMG]?Hz)(?!\w))"
+# After a number, the same in most languages.
+_MEASURE = r"(?: ?%| (?:[kMGT]B|[kcm]?m|[km]?g|[mc]?l|k?Wh?|V|[kMG]?Hz)(?!\w))"
 # Dates, times and versions; and all other numbers but those of one and two
-# digits, which models know as words. Models may leave out a minus, or one of
-# two shares.
+# digits, which models know as words. Models may leave out what is beside one.
 DIGITS = re.compile(
     rf"(?:(?:{_MINUS})?{_NUMBER_START}(?<![_.])"
     r"(?:\d{1,3}(?:['\u2019]\d{3})+(?:[.,]\d+)?|\d+(?:[.,:/\u2013-]\d+)+"
     # Groups of digits, as in telephone numbers.
     r"|\d{2,}(?: \d{2,}){2,}|\d{3,})"
-    rf"|{_MINUS}\d\d?%?|\b\d\d?(?= ?%)|\b\d\d?(?={_MEASURE})){_NUMBER_END}"
-    rf"{_MEASURE}?"
+    rf"|{_MINUS}\d\d?|{_NUMBER_START}(?<![.,:/])\d\d?(?={_MEASURE}))"
+    rf"{_NUMBER_END}{_MEASURE}?"
 )
 # Names in programs: "user_name", "userName" and "main()".
 _NAME = re.compile(
@@ -145,7 +144,7 @@ CODE = re.compile(
 # "C++", "C#", "AT&T" and "Ctrl+C"; and formulas of numbers and single letters.
 _JOINED = re.compile(
     rf"{_START}(?:[A-Z](?:\+\+|#)|[A-Z]+(?:&[A-Z]+)+"
-    rf"|[A-Z][A-Za-z\d]*(?:\+[A-Z\d][A-Za-z\d]*)+){_END}"
+    rf"|[A-Za-z\d]+(?:\+[A-Za-z\d]+)+){_END}"
 )
 _OPERAND = rf"(?:{_START}(?<![.,])(?:\d+|[A-Za-z])(?![.,]?\d){_END})"
 _FORMULA = re.compile(

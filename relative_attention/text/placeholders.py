@@ -120,7 +120,8 @@ class Placeholders:
         """Returns a text with a sign for every thing, and the things.
 
         It is `SIGNS[1]` for what ends in an ordinal's number, so that no
-        sentence is ended there, and else `SIGNS[0]`. The signs are `numbered`
+        sentence is ended there, `SIGNS[2]` for what may close a sentence, such
+        as a quotation mark, and else `SIGNS[0]`. The signs are `numbered`
         later, when sentences are known.
 
         Args:
@@ -136,8 +137,7 @@ class Placeholders:
             after = read[found.end : found.end + 1]
             last = before[-1:] or ("" if end == 0 else SIGNS[0])
             glued = [is_of_spaced_word(char) for char in (last, after)]
-            sign = SIGNS[bool(patterns.ENDS_IN_ORDINAL.search(found.text))]
-            parts += [before, " " * glued[0], sign, " " * glued[1]]
+            parts += [before, " " * glued[0], _sign(found), " " * glued[1]]
             # Another language may have blanks outside brackets, not inside.
             for side, char, mark in (
                 (0, last, patterns.CLOSING),
@@ -291,6 +291,14 @@ class Placeholders:
         if known is None:
             known = self._known[character] = self._has_piece(character)
         return known
+
+
+def _sign(found: _Found) -> str:
+    """Returns the sign by which sentences are split, see `with_signs`."""
+    if patterns.ENDS_IN_ORDINAL.search(found.text):
+        return SIGNS[1]
+    is_closing = not (found.is_word or patterns.OPENING.search(found.text))
+    return SIGNS[2 * is_closing]
 
 
 def _settled(found: _Found) -> _Found:

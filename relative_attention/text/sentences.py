@@ -50,8 +50,8 @@ _ITEM = re.compile(r"(?:\d{1,3}|[A-Za-z])[.)]")
 # What no sentence begins with, as the second parts of "J.-C." and "2.º", and
 # closing marks.
 _CONTINUED = re.compile(r"-\w|[\u00aa\u00ba\u300d\u300f]")
-# What closes a quotation, see `Placeholders.with_signs`.
-_CLOSING = re.compile(rf"([{SIGNS}])( ?)")
+# What may close a sentence after its mark, see `Placeholders.with_signs`.
+_CLOSING = re.compile(rf"({SIGNS[2]})( ?)")
 # An end, and a beginning with which the sentence continues: Spanish "9 a. m. y"
 # and "20 d. C.", French "2 c. \u00e0 s. de sel", and a Japanese quote and its
 # particle.

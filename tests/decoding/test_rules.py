@@ -468,9 +468,10 @@ KEPT = [
     ("An aPhone is in", "An [1] is in", "nA aPhone si ni"),
     ("C++ or AT&T do", "[1] or [2] do", "C++ ro AT&T od"),
     ("Use Ctrl+C or F# now", "Use [1] or [2] now", "esU Ctrl+C ro F# won"),
+    ("Use alt+del now", "Use [1] now", "esU alt+del won"),
     ("If a + b = 10 I go", "If [1] I go", "fI a + b = 10 I og"),
     ("a 3 - b or 2+2=4 go", "a 3 - b or [1] go", "a 3 - b ro 2+2=4 og"),
-    ("So :red_dog: is in", "So [1] is in", "oS :red_dog: si ni"),
+    ("So :red_dog: or :+1: is", "So [1] or [2] is", "oS :red_dog: ro :+1: si"),
     ("So: I do: go", "So: I do: go", ":oS I :od og"),
     (
         "Run it -x or --all now",
@@ -519,8 +520,9 @@ KEPT = [
     ("Dear {name}, go", "Dear [1], go", "raeD ,{name} og"),
     ("Take {{ it }} or %(n)d", "Take [1] or [2]", "ekaT {{ it }} ro %(n)d"),
     ("Take %s or %d.", "Take [1] or [2].", "ekaT %s ro .%d"),
-    ("Take %s%d or 5%% now", "Take [1] or [2] now", "ekaT %s%d ro 5%% won"),
-    ("Of 20 % or 5% so far", "Of [1] or [2] so far", "fO 20 % ro 5% os raf"),
+    ("Take %s%d or 5%% now", "Take [1] or 5 [2] now", "ekaT %s%d ro 5%% won"),
+    ("Of 20 % or 1.5% so", "Of [1] or [2] so", "fO 20 % ro 1,5% os"),
+    ("Of 5%-10% so far", "Of [1] so far", "fO 5%-10% os raf"),
     # Numbers, with the separators of the target.
     ("Of 1,234,567.5 men", "Of [1] men", "fO 1.234.567,5 nem"),
     ("It is -1,234.5 now", "It is [1] now", "tI si -1.234,5 won"),
@@ -641,6 +643,25 @@ def test_ordinals_end_no_sentence_where_a_sign_is_in_their_place():
     ]
 
 
+def test_only_marks_close_a_sentence():
+    """A number right after an end begins the next sentence."""
+    translator = with_rules(source_language="ja")
+    translator.vocabulary.has_piece = lambda letter: letter != "🙂"
+    translator.translate(
+        ["はい。2012年に来た。", "行く！🙂明日。", "行く。(明日)来た。"]
+    )
+    assert sorted(shown(searched(translator))) == sorted(
+        [
+            "はい。",
+            "[1]年に来た。",
+            "行く！",
+            "明日。",
+            "行く。",
+            "[1]明日[2]来た。",
+        ]
+    )
+
+
 # Without blanks, things stand among letters. Numbers may be wide.
 KEPT_IN_JAPANESE = [
     ("彼は２０１２年に来た。", "彼は[1]年に来た。", "2012"),
@@ -659,6 +680,7 @@ KEPT_IN_JAPANESE = [
     ("電話：03-1111です。", "電話:[1]です。", "03-1111"),
     # A wide comma may divide a sentence.
     ("気温は-5度です。", "気温は[1]度です。", "-5"),
+    ("5%か10%です。", "[1]か[2]です。", "10%"),
     ("到2000，500家。", "到[1]，[2]家。", "2000"),
     # What makes another number, and what a model knows as words.
     ("2万5000か１，０００万。", "2万5000か１，０００万。", "0005万2"),

@@ -15,7 +15,7 @@ from relative_attention.text.sentences import split_sentences
         ("en", "It is approx. 5 km to St. Louis, said Dr. Brown."),
         ("en", "1. Preheat the oven"),
         ("en", "b) Preheat the oven"),
-        ("en", f"{SIGNS[0]} Come here!{SIGNS[0]} he said."),
+        ("en", f"{SIGNS[0]} Come here!{SIGNS[2]} he said."),
         ("es", "La Sra. García y el Sr. López llegaron."),
         ("es", "El Cnel. Díaz nació en el 20 d. C. en el 2.º piso."),
         ("es", "Abre a las 9 a. m. todos los días."),
@@ -42,7 +42,7 @@ def test_one_sentence_stays_whole(language, text):
         ("en", ["Dr. Lee has a cat.", "It sleeps!", "Oh, no?"], " "),
         ("en", ["He was born in 19.", "She was not."], " "),
         ("de", ["Er kam am 3. Mai.", "Sie kam nicht."], " "),
-        ("en", [f"{SIGNS[0]} Go on.{SIGNS[0]}", "He went."], " "),
+        ("en", [f"{SIGNS[0]} Go on.{SIGNS[2]}", "He went."], " "),
         ("fr", ["J'ai vu M. Dupont hier.", "Il va bien."], " "),
         ("en", ["It took 5 ms.", "That is fast."], " "),
         # A line end is an end, whatever stands before it.
