@@ -386,13 +386,17 @@ def _overlap(one: _Place, other: _Place) -> bool:
 # === Names and numbers ===
 
 _LATIN = "abcdefghijklmnopqrstuvwxyz"
-# The parts of a syllable; half of them are simple.
-_SIMPLE = ([*"bcdfghjklmnprstvwz"], [*"aeiou"], ["", "", "n", "r", "s", "l"])
+# The parts of a syllable; half of them are simple. Some begin with a vowel.
+_SIMPLE = (
+    [*"bcdfghjklmnprstvwz", *[""] * 4],
+    [*"aeiou"],
+    ["", "", "n", "r", "s", "l"],
+)
 _ALL = (
     "bl br ch cl cz dr fl fr gh gl gr h j kh kl kn kr kw ll mc ng nj ph pr q "
     "qu rh s sch sh sk sl sm sp st str sz t th tr ts tz v vl w wr x y z zh "
     "ł đ".split()
-    + [""],
+    + [""] * 8,
     "a e i o u y aa ae ai au ay ea ee ei eu ie io oa oe oo ou ow ue ui "
     "ø".split(),
     "ck d ff g k ll m n nd ng nn nt p r rd rk rn rt s sky ss st t th tt v wicz "
@@ -417,8 +421,8 @@ class _Names:
 
     def __init__(self, draws: random.Random, known: Mapping[str, int]) -> None:
         self._draws = draws
-        # Names often begin like known words, and a model must learn not to
-        # translate such names. The more often it has seen a word, the harder
+        # Names often begin or end like known words, and a model must learn not
+        # to translate such names. The more often it has seen a word, the harder
         # that is. The square root leaves some names for rare words.
         self._known = [
             word
@@ -450,14 +454,24 @@ class _Names:
         return str(whole)
 
     def _part(self) -> str:
-        """Returns a name; many begin like a known word, as "Shevchenko"."""
-        start = ""
-        if self._known and self._draws.random() < 0.4:
+        """Returns a name; many have a part of a known word.
+
+        "Shevchenko" begins like one in English, "Laitinen" ends like one in
+        German. The rest of such a name is often short, as in "Milan".
+        """
+        start = end = ""
+        shares = (2, 6, 3, 1)
+        kind = self._draws.random()
+        if self._known and kind < 0.6:
             (word,) = self._draws.choices(
                 self._known, cum_weights=self._weights
             )
-            start = word[: self._draws.randint(2, 5)]
-        count = self._draws.choices((1, 2, 3, 4), (2, 6, 3, 1))[0]
+            shares = (5, 5, 2, 0)
+            if kind < 0.45:
+                start = word[: self._draws.randint(2, 5)]
+            else:
+                end = word[-self._draws.randint(2, 4) :]
+        count = self._draws.choices((1, 2, 3, 4), shares)[0]
         syllables = (
             self._draws.choice(
                 (_SIMPLE if self._draws.random() < 0.6 else _ALL)[part]
@@ -465,7 +479,7 @@ class _Names:
             for _ in range(count)
             for part in range(3)
         )
-        name = [*start, *"".join(syllables)]
+        name = [*start, *"".join(syllables), *end]
         places = [i for i, letter in enumerate(name) if _MARKED.get(letter)]
         if places and self._draws.random() < _MARKED_SHARE:
             place = self._draws.choice(places)

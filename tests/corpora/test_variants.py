@@ -54,7 +54,7 @@ def variants(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         every_word_is_rare(patch)
         write_variants(
-            corpus_of(folder, times=40), folder / "new", share=4, seed=3
+            corpus_of(folder, times=120), folder / "new", share=4, seed=3
         )
     return variants_in(folder / "new")
 
