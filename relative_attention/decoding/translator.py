@@ -181,7 +181,9 @@ class Translator:
             addresses, names of files, codes, tags, fields such as `{name}`,
             emoji, words of a script and marks that the vocabulary lacks, and
             numbers with separators. If no result has each sign once, the parts
-            between the signs are translated. Defaults to `False`.
+            between the signs are translated. Of the results, the best one with
+            all numbers of two digits is taken; they become signs if none has
+            them. Defaults to `False`.
         keep: list of regular expressions, whose matches stay as they are. They
             need `placeholders`. Defaults to none.
         glossary: dict of terms of the source to what stands for them in the
@@ -428,7 +430,8 @@ class Translator:
         """Translates sentences that `prepare` returned.
 
         A sentence with more things than there are signs, or whose results all
-        lack a sign, is translated in the parts between them.
+        lack a sign, is translated in the parts between them. One whose results
+        all lack a number of two digits is searched with signs for them.
 
         Args:
             sentences: list of `Sentence`, none of which is kept.
@@ -439,7 +442,7 @@ class Translator:
             For each sentence a list of `Translation`, restored, best first.
         """
         settings = self._search_settings(num_beams, length_penalty)
-        found = self._search_whole(sentences, num_results, settings, report)
+        found = self._search_whole(sentences, settings, num_results, report)
         left = [index for index in range(len(sentences)) if index not in found]
         in_parts = self._search_parts([sentences[i] for i in left], settings)
         found.update(zip(left, ([one] for one in in_parts)))
@@ -448,42 +451,69 @@ class Translator:
     def _search_whole(
         self,
         sentences: Sequence[Sentence],
-        num_results: int,
         settings: dict[str, Any],
-        report: ReportCount | None,
+        num_results: int,
+        report: ReportCount | None = None,
     ) -> dict[int, list[Translation]]:
         """Returns translations by index, where a result has each sign once."""
         found: dict[int, list[Translation]] = {}
+        without_numbers: list[int] = []
         num_done = 0
 
         def count(num_of_call: int) -> None:
             if report is not None:
                 report(num_done + num_of_call)
 
-        for has_signs in (False, True):
+        # Of all beams, if the best one may lack a sign or a number.
+        for has_signs, is_of_all in (
+            (False, False),
+            (False, True),
+            (True, True),
+        ):
             chosen = [
                 index
                 for index, one in enumerate(sentences)
-                if one.fits and bool(one.things) == has_signs
+                if one.fits
+                and bool(one.things) == has_signs
+                and bool(one.things or one.numbers) == is_of_all
             ]
             if not chosen:
                 continue
-            # Of all beams, as the best one may lack a sign.
-            wanted = settings["num_beams"] if has_signs else num_results
+            wanted = settings["num_beams"] if is_of_all else num_results
             texts = [sentences[index].text for index in chosen]
             for index, results in zip(
                 chosen,
                 self._search_texts(texts, wanted, settings, has_signs, count),
             ):
+                sentence = sentences[index]
                 restored = [
-                    dataclasses.replace(one, text=text)
+                    (
+                        dataclasses.replace(one, text=text),
+                        sentence.has_numbers_in(one.text),
+                    )
                     for one in results
-                    if (text := sentences[index].restored(one.text)) is not None
+                    if (text := sentence.restored(one.text)) is not None
                 ]
-                if restored:
-                    # Others may be the same in capitals.
-                    found[index] = _distinct(restored)[:num_results]
+                if not restored:
+                    continue
+                with_numbers = [one for one, has_all in restored if has_all]
+                if not with_numbers:
+                    without_numbers.append(index)
+                # Others may be the same in capitals.
+                found[index] = _distinct(
+                    with_numbers or [one for one, _ in restored]
+                )[:num_results]
             num_done += len(chosen)
+        if without_numbers:
+            again = self._search_whole(
+                [
+                    sentences[i].with_signs_for_numbers()
+                    for i in without_numbers
+                ],
+                settings,
+                num_results,
+            )
+            found.update((without_numbers[i], one) for i, one in again.items())
         return found
 
     def _search_parts(

@@ -127,6 +127,11 @@ DIGITS = re.compile(
     rf"|{_MINUS}\d\d?|{_NUMBER_START}(?<![.,:/])\d\d?(?={_MEASURE}))"
     rf"{_NUMBER_END}{_MEASURE}?"
 )
+# Those of two digits. In Japanese and Chinese some are parts of words: "12月"
+# is December. The translation of one digit is often a word.
+SMALL_NUMBER = re.compile(
+    rf"{_NUMBER_START}(?<![.,:/])\d\d{_NUMBER_END}(?![.,:/]\d)(?![月代])"
+)
 # Names in programs: "user_name", "userName" and "main()".
 _NAME = re.compile(
     rf"{_START}(?:(?:[A-Za-z0-9]+(?:_[A-Za-z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]*)+)"

@@ -6,6 +6,7 @@ translations  Kauft Milch!     Besucht ␁.
 line          KAUFT MILCH! 🙂 "BESUCHT WWW.EXAMPLE.ORG."
 """
 
+import collections
 import dataclasses
 import itertools
 import re
@@ -19,6 +20,8 @@ from relative_attention.text.form import SIGNS
 from relative_attention.text.form import UNSPACED
 from relative_attention.text.form import clean_lines
 from relative_attention.text.patterns import CLOSING
+from relative_attention.text.patterns import NARROW
+from relative_attention.text.patterns import SMALL_NUMBER
 from relative_attention.text.placeholders import Placeholders
 from relative_attention.text.sentences import split_sentences
 from relative_attention.text.signs import Thing
@@ -39,6 +42,7 @@ _ITEM_START = re.compile(
 _HEADING_START = re.compile(r"#+ |\||`{3}|~{3}")
 # Marks within sentences that have no blank after them, but have one elsewhere.
 _WIDE_COMMA = re.compile(r"[\u3001\uff0c\uff1a\uff1b]")
+_SIGN_OR_SMALL_NUMBER = re.compile(f"[{SIGNS}]|{SMALL_NUMBER.pattern}")
 
 
 class Sentence(NamedTuple):
@@ -56,6 +60,8 @@ class Sentence(NamedTuple):
         is_kept: bool. Whether it is its own translation.
         is_tidied: bool. Whether halves of characters and doubled blanks are
             left out of its translation.
+        numbers: tuple of strings, the numbers of two digits in `text`, which
+            its translation should have.
     """
 
     text: str
@@ -67,6 +73,7 @@ class Sentence(NamedTuple):
     is_capitalized: bool = False
     is_kept: bool = False
     is_tidied: bool = False
+    numbers: tuple[str, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -83,6 +90,25 @@ class Sentence(NamedTuple):
         if not has_all_signs(translation, len(self.things)):
             return None
         return with_things(self._raised(translation), self.things)
+
+    def has_numbers_in(self, translation: str) -> bool:
+        """Returns whether a translated `text` has all `numbers`."""
+        found = re.findall(r"\d+", translation.translate(NARROW))
+        return collections.Counter(self.numbers) <= collections.Counter(found)
+
+    def with_signs_for_numbers(self) -> "Sentence":
+        """Returns the sentence with signs in the place of its `numbers`."""
+        things = iter(self.things)
+        return self._replace(
+            text=numbered(_SIGN_OR_SMALL_NUMBER.sub(SIGNS[0], self.text)),
+            things=tuple(
+                next(things)
+                if found[0] in SIGNS
+                else Thing(found[0].translate(NARROW), is_word=True)
+                for found in _SIGN_OR_SMALL_NUMBER.finditer(self.text)
+            ),
+            numbers=(),
+        )
 
     def parts(self) -> list[str]:
         """Returns the text between the signs."""
@@ -229,7 +255,11 @@ class TextRules:
                         is_capitalized=True,
                     )
                 text = usual
-        return part._replace(text=numbered(text), things=tuple(things))
+        part = part._replace(text=numbered(text), things=tuple(things))
+        if self.placeholders is not None:
+            numbers = SMALL_NUMBER.findall(text.translate(NARROW))
+            part = part._replace(numbers=tuple(numbers))
+        return part
 
 
 def _with_blanks_of(part: str, translation: str) -> str:
