@@ -464,26 +464,20 @@ class Translator:
             if report is not None:
                 report(num_done + num_of_call)
 
-        # Of all beams, if the best one may lack a sign or a number.
-        for has_signs, is_of_all in (
-            (False, False),
-            (False, True),
-            (True, True),
-        ):
+        for is_checked in (False, True):
             chosen = [
                 index
                 for index, one in enumerate(sentences)
-                if one.fits
-                and bool(one.things) == has_signs
-                and bool(one.things or one.numbers) == is_of_all
+                if one.fits and bool(one.things or one.numbers) == is_checked
             ]
             if not chosen:
                 continue
-            wanted = settings["num_beams"] if is_of_all else num_results
+            # Of all beams, as the best one may lack a sign or a number.
+            wanted = settings["num_beams"] if is_checked else num_results
             texts = [sentences[index].text for index in chosen]
             for index, results in zip(
                 chosen,
-                self._search_texts(texts, wanted, settings, has_signs, count),
+                self._search_texts(texts, wanted, settings, is_checked, count),
             ):
                 sentence = sentences[index]
                 restored = [

@@ -31,6 +31,7 @@ from relative_attention.text.signs import num_signs
 from relative_attention.text.signs import numbered
 from relative_attention.text.signs import with_things
 from relative_attention.text.signs import without_outer
+from relative_attention.text.signs import without_signs
 
 # Marks that end sentences where no blank follows.
 _UNSPACED_END = re.compile(r"[\u3002\uff01\uff1f\u300d\u300f\uff09\u2026]")
@@ -42,6 +43,7 @@ _ITEM_START = re.compile(
 _HEADING_START = re.compile(r"#+ |\||`{3}|~{3}")
 # Marks within sentences that have no blank after them, but have one elsewhere.
 _WIDE_COMMA = re.compile(r"[\u3001\uff0c\uff1a\uff1b]")
+_TWO_DIGITS = re.compile(r"(?<!\d)\d\d(?!\d)")
 _SIGN_OR_SMALL_NUMBER = re.compile(f"[{SIGNS}]|{SMALL_NUMBER.pattern}")
 
 
@@ -86,6 +88,9 @@ class Sentence(NamedTuple):
         Returns `None` if the translation lacks a sign, or has one twice.
         """
         if not self.things:
+            # It was searched with others that have signs.
+            if self.numbers:
+                translation = without_signs(translation)
             return self._raised(translation)
         if not has_all_signs(translation, len(self.things)):
             return None
@@ -93,8 +98,13 @@ class Sentence(NamedTuple):
 
     def has_numbers_in(self, translation: str) -> bool:
         """Returns whether a translated `text` has all `numbers`."""
-        found = re.findall(r"\d+", translation.translate(NARROW))
-        return collections.Counter(self.numbers) <= collections.Counter(found)
+        found = _TWO_DIGITS.findall(translation)
+        # By their values, as they may be wide, or of another script.
+        counts, needed = (
+            collections.Counter(map(int, some))
+            for some in (found, self.numbers)
+        )
+        return needed <= counts
 
     def with_signs_for_numbers(self) -> "Sentence":
         """Returns the sentence with signs in the place of its `numbers`."""
@@ -257,8 +267,7 @@ class TextRules:
                 text = usual
         part = part._replace(text=numbered(text), things=tuple(things))
         if self.placeholders is not None:
-            numbers = SMALL_NUMBER.findall(text.translate(NARROW))
-            part = part._replace(numbers=tuple(numbers))
+            part = part._replace(numbers=tuple(SMALL_NUMBER.findall(text)))
         return part
 
 
